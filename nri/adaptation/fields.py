@@ -103,31 +103,16 @@ def set_fields(
 
 def get(message: Any, path: str) -> Any:
     """Return the value of a field; None where it, or a message around it, is not set or empty."""
-    *parents, name = path.split(".")
-    for parent in parents:
-        if not message.HasField(parent):
-            return None
-        message = getattr(message, parent)
-    descriptor = message.DESCRIPTOR.fields_by_name[name]
-    if descriptor.message_type is not None and not descriptor.is_repeated:
-        if message.HasField(name):
-            return getattr(message, name)
-        return None
-    return getattr(message, name) or None
+    around, name = _around(message, path)
+    given = {field.name: value for field, value in around.ListFields()}
+    return given.get(name)
 
 
 def put(message: Any, path: str, value: Any) -> None:
     """Set a field that is set as a whole."""
-    *parents, name = path.split(".")
-    for parent in parents:
-        message = getattr(message, parent)
-    descriptor = message.DESCRIPTOR.fields_by_name[name]
-    if descriptor.is_repeated:
-        getattr(message, name)[:] = value
-    elif descriptor.message_type is not None:
-        getattr(message, name).CopyFrom(value)
-    else:
-        setattr(message, name, value)
+    around, name = _around(message, path)
+    around.ClearField(name)
+    around.MergeFrom(type(around)(**{name: value}))
 
 
 def put_key(target: MutableMapping[str, Any], key: str, value: Any) -> None:
@@ -140,9 +125,16 @@ def put_key(target: MutableMapping[str, Any], key: str, value: Any) -> None:
 
 def reach(message: Any, path: str) -> Any:
     """Return the list or map at a path, also where it is empty."""
-    for name in path.split("."):
-        message = getattr(message, name)
-    return message
+    around, name = _around(message, path)
+    return getattr(around, name)
+
+
+def _around(message: Any, path: str) -> tuple[Any, str]:
+    """Return the message that has the field at a path, and the field's name. One that is not set is empty."""
+    *parents, name = path.split(".")
+    for parent in parents:
+        message = getattr(message, parent)
+    return message, name
 
 
 def entries(rule: MergeRule, value: Any) -> Any:
@@ -162,22 +154,18 @@ def entries(rule: MergeRule, value: Any) -> Any:
     return named
 
 
-def changed_fields(message: Message) -> list[str]:
-    """Return the paths, with keys, that an adjustment or update changes; for display."""
-    if isinstance(message, api.ContainerAdjustment):
-        table = FIELDS
-    else:
-        table = _UPDATED
+def changed_fields(adjustment: api.ContainerAdjustment) -> list[str]:
+    """Return the paths, with keys, that an adjustment changes; for display."""
     names = []
-    for path, rule, value in set_fields(message, table):
-        if rule.kind == MAP:
-            names += [f"{path} {key}" for key in sorted(value)]
-        elif rule.kind in BY_ENTRIES:
-            for key in dict.fromkeys(getattr(item, rule.key) for item in value):
+    for path, rule, value in set_fields(adjustment, FIELDS):
+        if rule.kind in BY_ENTRIES:
+            for key in dict(entries(rule._replace(removable=False), value)):
                 names.append(f"{path} {key}")
         else:
             names.append(path)
     return names
 
 
-_UPDATED = {path: rule for path, rule in FIELDS.items() if path.startswith("linux.resources.")}
+def of_resources(resources: api.LinuxResources) -> api.ContainerAdjustment:
+    """Return the adjustment that sets these resources."""
+    return api.ContainerAdjustment(linux={"resources": resources})

@@ -33,6 +33,10 @@ _CHUNK = 65536
 _MAX = 1 << 30
 
 
+def _ignore(line: str) -> None:
+    """Do nothing with a line."""
+
+
 class LaunchedPlugin:
     """The process of a plugin. Only ``end`` reaps it.
 
@@ -48,20 +52,21 @@ class LaunchedPlugin:
         self.index = index
         self.name = name
         self.sock, theirs = socket.socketpair()
-        self._lines = Lines(on_line or (lambda line: None), _MAX)
         self._read = 0
-        self._printed = -1
         environment = {NAME_VARIABLE: name, INDEX_VARIABLE: index, SOCKET_VARIABLE: str(SOCKET)}
-        null = output = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        if on_line is None:
+            self._lines = Lines(_ignore, _MAX)
+            self._printed = os.dup(null)
+        else:  # a file: nothing that it prints can block it, or us
+            self._lines = Lines(on_line, _MAX)
+            self._printed = os.memfd_create("output", os.MFD_CLOEXEC)
         try:
-            if on_line is not None:  # a file: nothing that it prints can block it, or us
-                self._printed = output = os.memfd_create("output", os.MFD_CLOEXEC)
-            files = (null, output, output, theirs.fileno())
+            files = (null, self._printed, self._printed, theirs.fileno())
             self.pid = spawn(path, [path], files, environment=environment)
         except OSError as error:
             self.sock.close()
-            if self._printed >= 0:
-                os.close(self._printed)
+            os.close(self._printed)
             raise AdaptationError(f"{path} can't be started: {reason_of(error)}") from error
         finally:
             theirs.close()
@@ -69,10 +74,7 @@ class LaunchedPlugin:
 
     def drain(self) -> None:
         """Hand out the lines that it has printed so far."""
-        while self._printed >= 0:
-            data = os.pread(self._printed, _CHUNK, self._read)
-            if not data:
-                break
+        while data := os.pread(self._printed, _CHUNK, self._read):
             self._read += len(data)
             self._lines.feed(data)
 
@@ -83,9 +85,7 @@ class LaunchedPlugin:
         status = end_child(self.pid, GRACE)
         self.drain()
         self._lines.finish()
-        if self._printed >= 0:
-            os.close(self._printed)
-            self._printed = -1
+        os.close(self._printed)
         return status
 
 
@@ -94,7 +94,7 @@ def parse_name(file: str) -> tuple[str, str]:
 
     :raises AdaptationError: when it has another name.
     """
-    index, name = names.split_executable(file) or ("", "")
+    index, name = names.split_executable(file)
     if names.find_fault(name, index):
         raise AdaptationError(f"found {file!r}, expected a plugin's name such as 10-logger")
     return index, name

@@ -206,7 +206,4 @@ class Replayer:
                 self._send(replace(item, event=event))
             return
         self.failed += outcome.error is not None
-        if container is not None and outcome.adjustment.CDI_devices:
-            created = self._runtime.store.containers[container.id]
-            created.CDI_devices.extend(outcome.adjustment.CDI_devices)
         self._on_event(item, outcome, None)

@@ -31,7 +31,6 @@ from nri.adaptation.fields import (
     RESOURCES,
     MergeRule,
     entries,
-    get,
     put,
     put_key,
     reach,
@@ -44,8 +43,11 @@ from nri.v2.api.oci import MARK
 _INERT = frozenset(path for path, rule in FIELDS.items() if rule.kind == MAP and rule.removable)
 _NOT_PASSED_ON = ("env", "linux.devices")  # removals of these
 _NOT_SHOWN = ("CDI_devices", "linux.rdt.", "linux.memory_policy")
+_NOT_APPLIED = ("linux.rdt.", "linux.memory_policy")
 _IN_UPDATES = {
-    f"linux.resources.{name}": rule for name, rule in RESOURCES.items() if name != "devices"
+    f"linux.resources.{name}": rule
+    for name, rule in RESOURCES.items()
+    if name not in ("devices", "pids")
 }
 _PIDS = "linux.resources.pids"
 
@@ -87,9 +89,12 @@ class Merger:
         self._with_hooks: list[str] = []  # plugins
         self._has_linux = False
         self._updates: dict[str, _Update] = {}  # by the id of the container
+        self._own_id = ""  # of the container that is being updated
         if event == "CreateContainer":  # NRI sends these even if they are empty
             self.container.hooks.SetInParent()
             self.container.linux.resources.MergeFrom(_empty_resources())
+        elif event == "UpdateContainer":
+            self._own_id = self.container.id
 
     @property
     def adjustment(self) -> api.ContainerAdjustment:
@@ -106,16 +111,15 @@ class Merger:
     @property
     def resources(self) -> api.LinuxResources:
         """The requested resources that the next plugin is shown."""
-        id_ = self.container.id
-        is_changed = self._is_own(id_) and id_ in self._updates and self._updates[id_].has_resources
-        if is_changed:
-            return self._update(id_).linux.resources
+        own = self.own_update
+        if own is not None and self._updates[own.container_id].has_resources:
+            return own.linux.resources
         return self._requested
 
     @property
     def updates(self) -> list[api.ContainerUpdate]:
         """The merged updates, in the order of each container's first one; ``own_update`` is the last."""
-        others = [self._update(id_) for id_ in self._updates if not self._is_own(id_)]
+        others = [self._update(id_) for id_ in self._updates if id_ != self._own_id]
         if self.own_update is None:
             return others
         return [*others, self.own_update]
@@ -123,9 +127,8 @@ class Merger:
     @property
     def own_update(self) -> api.ContainerUpdate | None:
         """The merged update of the container of UpdateContainer, if a plugin asked for one."""
-        id_ = self.container.id
-        if self._is_own(id_) and id_ in self._updates:
-            return self._update(id_)
+        if self._own_id in self._updates:
+            return self._update(self._own_id)
         return None
 
     @property
@@ -152,21 +155,19 @@ class Merger:
         :raises ConflictError: when another plugin, or this one before, owns a part of it.
         :raises EventError: for an update of the container that is being created.
         """
-        adjust = getattr(response, "adjust", None)
-        # One that is not set changes nothing either.
-        if self._event == "CreateContainer" and adjust is not None:
-            self._add_adjustment(adjust, plugin)
+        if self._event == "CreateContainer":
+            self._add_adjustment(getattr(response, "adjust", api.ContainerAdjustment()), plugin)
         for update in getattr(response, "update", ()):
             self._add_update(update, plugin)
 
     def _add_adjustment(self, adjustment: api.ContainerAdjustment, plugin: str) -> None:
-        self._has_linux = self._has_linux or adjustment.HasField("linux")
+        self._has_linux |= adjustment.HasField("linux")
         for path, rule, value in set_fields(adjustment, FIELDS):
             given = entries(rule, value)
             self._claim(self._adjusted, path, rule, given, plugin)
             if not path.startswith(_NOT_SHOWN):
                 _show(self.container, path, rule, given)
-        if any(hooks for _, hooks in adjustment.hooks.ListFields()):
+        if adjustment.hooks.ListFields():
             self._with_hooks.append(plugin)
 
     def _add_update(self, update: api.ContainerUpdate, plugin: str) -> None:
@@ -175,20 +176,15 @@ class Merger:
             text = f'plugin "{plugin}" asked update of "{id_}" during creation'
             raise EventError(self._event, plugin, text, text)
         combined = self._updates.setdefault(id_, _Update(ignore_failure=True))
-        combined.ignore_failure = combined.ignore_failure and update.ignore_failure
+        combined.ignore_failure &= update.ignore_failure
         if not update.linux.HasField("resources"):
             return
         merge = combined.merge.copy()
         try:
-            for path, rule in _IN_UPDATES.items():
-                if path != _PIDS:
-                    value = get(update, path)
-                elif self._is_own(id_):
-                    value = get(self._requested, "pids")
-                else:
-                    value = None
-                if value is not None:
-                    self._claim(merge, path, rule, entries(rule, value), plugin)
+            for path, rule, value in set_fields(update, _IN_UPDATES):
+                self._claim(merge, path, rule, entries(rule, value), plugin)
+            if id_ == self._own_id and self._requested.HasField("pids"):
+                self._claim(merge, _PIDS, FIELDS[_PIDS], self._requested.pids, plugin)
         except ConflictError:
             combined.merge.owners = merge.owners
             if not update.ignore_failure:
@@ -207,14 +203,11 @@ class Merger:
                 self._event, words, f"{path} {conflict.entry}".rstrip(), first, plugin
             ) from None
 
-    def _is_own(self, id_: str) -> bool:
-        return self._event == "UpdateContainer" and id_ == self.container.id
-
     def _update(self, id_: str) -> api.ContainerUpdate:
         combined = self._updates[id_]
         made = api.ContainerUpdate(container_id=id_, ignore_failure=combined.ignore_failure)
         resources = _empty_resources()
-        if self._is_own(id_) and combined.has_resources:
+        if id_ == self._own_id and combined.has_resources:
             resources = self._requested
         made.linux.resources.CopyFrom(resources)
         _fill(made, combined.merge)
@@ -227,10 +220,8 @@ def _empty_resources() -> api.LinuxResources:
 
 def _fill(message: Any, merge: Merge) -> None:
     """Put merged values into an adjustment or update."""
-    for path, rule in FIELDS.items():
-        if path not in merge.values:
-            continue
-        value = merge.values[path]
+    for path, value in merge.values.items():
+        rule = FIELDS[path]
         target = reach(message, path)
         if rule.kind == MAP:
             nothing = target.GetEntryClass()().value
@@ -253,10 +244,7 @@ def _fill(message: Any, merge: Merge) -> None:
 def _show(container: api.Container, path: str, rule: MergeRule, given: Any) -> None:
     """Change the container that the next plugin is shown; *given* is as ``Merge.add`` takes it."""
     shown = reach(container, path)
-    if path == "linux.namespaces":
-        namespaces = {item.type: item for item in shown} | dict(given)
-        _replace(shown, [item for item in namespaces.values() if item is not None])
-    elif rule.kind == MAP:
+    if rule.kind == MAP:
         for entry, item in given:
             if item is not None:
                 put_key(shown, entry, item)
@@ -285,22 +273,19 @@ def _show_entries(shown: Any, path: str, rule: MergeRule, given: Any) -> None:
         _replace(shown, [*kept, *new])
 
 
-def apply(container: api.Container, change: api.ContainerAdjustment | api.LinuxResources) -> None:
-    """Apply a merged adjustment, or the resources of an update, to a container, so that later events show it.
+def apply(container: api.Container, adjustment: api.ContainerAdjustment) -> None:
+    """Apply a merged adjustment to a container, so that later events show it.
 
     A runtime also adds rules for new devices, sorts mounts, and sets swap with memory; this does not.
     """
-    is_update = isinstance(change, api.LinuxResources)
-    rules = RESOURCES if is_update else FIELDS
-    for path, rule, value in set_fields(change, rules):
-        if path.startswith(_NOT_SHOWN):
+    for path, rule, value in set_fields(adjustment, FIELDS):
+        if path.startswith(_NOT_APPLIED):
             continue
-        place = f"linux.resources.{path}" if is_update else path
         given = entries(rule, value)
         if rule.kind == MAP:
             for entry, _ in given:
-                reach(container, place).pop(entry, None)
-        _show(container, place, rule._replace(removable=place != "rlimits"), given)
+                reach(container, path).pop(entry, None)
+        _show(container, path, rule._replace(removable=path != "rlimits"), given)
 
 
 def _replace(target: Any, items: list[Any]) -> None:

@@ -32,6 +32,7 @@ from typing import Any, Self, TypeVar
 from google.protobuf.message import Message
 
 from nri.adaptation.errors import AdaptationError, EventError
+from nri.adaptation.fields import of_resources
 from nri.adaptation.launched import LaunchedPlugin, configuration, discover
 from nri.adaptation.merging import Merger, apply
 from nri.adaptation.store import MAX_PART, Store, parts
@@ -40,9 +41,9 @@ from nri.v2 import api
 from nri.v2.api import events, names
 from nri.v2.api.events import PLUGIN, RUNTIME
 from nri.v2.api.runtimes import MAX_REQUEST, SPLITS_SYNCHRONIZE
-from nri.v2.frames import OLD_MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE
+from nri.v2.frames import MAX_PAYLOAD, OLD_MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE
 from nri.v2.mux import Mux
-from nri.v2.ttrpc import Call, Code, DeadlineError, RPCClient, RPCServer, StatusError
+from nri.v2.ttrpc import MAX_DATA, Call, Code, DeadlineError, RPCClient, RPCServer, StatusError
 from nri.v2.ttrpc.server import unary
 
 FAILING = frozenset(
@@ -146,13 +147,8 @@ class Runtime:
         :raises AdaptationError: when a directory can't be read, or a plugin's name is wrong.
         """
         try:
-            executables = [*discover(self._plugin_dir), *self._executables]
-            configs = []
-            for index, name, _ in executables:
-                configs.append(configuration(self._config_dir, index, name))
-
-            for (index, name, path), config in zip(executables, configs, strict=True):
-                self._launch(index, name, path, config)
+            for index, name, path in [*discover(self._plugin_dir), *self._executables]:
+                self._launch(index, name, path, configuration(self._config_dir, index, name))
         except BaseException:
             self.close()
             raise
@@ -257,10 +253,7 @@ class Runtime:
         :param resources: the requested resources of UpdateContainer and UpdatePodSandbox.
         :raises EventError: when a plugin makes the event fail.
         """
-        if isinstance(event, str):
-            method = events.BY_RPC[event]
-        else:
-            method = events.BY_EVENT[event]
+        method = events.find(event)
         values = [pod, container, resources]
         keys = ["pod", "container", "linux_resources"]
         fields = method.request.DESCRIPTOR.fields_by_name
@@ -268,11 +261,13 @@ class Runtime:
         given = {name: value for name, value in zip(keys, values, strict=True) if name in fields}
         merger = Merger(method.rpc, container, resources)
         error: EventError | None = None
+        updates: tuple[api.ContainerUpdate, ...] = ()
         with self._lock:
             try:
                 self._ask(method, given, merger)
                 if method.event == api.Event.CREATE_CONTAINER:
                     self._validate(given, merger)
+                updates = tuple(merger.updates)
             except EventError as failure:
                 if method.rpc in FAILING:
                     raise
@@ -280,12 +275,9 @@ class Runtime:
                 error = failure
             finally:  # the processes of closed connections end by themselves
                 self._admitted = [plugin for plugin in self._admitted if not plugin.closed]
-            if container is None:
-                result = None
-            else:
-                result = _changed(method.event, container, resources, merger)
+            result = deepcopy(container)
+            _change(method.event, result, merger)
             self.store.note(method.event, pod, result)
-            updates = () if error is not None else tuple(merger.updates)
             self.store.update(updates)
         return Outcome(
             container=result,
@@ -338,20 +330,14 @@ class Runtime:
                 raise error
 
 
-def _changed(
-    event: int, container: api.Container, resources: api.LinuxResources | None, merger: Merger
-) -> api.Container:
-    """Return the container as the runtime leaves it after an event."""
-    changed = deepcopy(container)
+def _change(event: int, container: Any, merger: Merger) -> None:
+    """Change the container as the runtime does after an event."""
     if event == api.Event.CREATE_CONTAINER:
-        apply(changed, merger.adjustment)
+        apply(container, merger.adjustment)
     elif event == api.Event.UPDATE_CONTAINER:
-        if merger.own_update is None:
-            wanted = resources
-        else:
-            wanted = merger.own_update.linux.resources
-        apply(changed, wanted or api.LinuxResources())
-    return changed
+        own = merger.own_update
+        wanted = merger.resources if own is None else own.linux.resources
+        apply(container, of_resources(wanted))
 
 
 # One connected plugin, as the runtime sees it: its identity, its subscriptions, and its calls. A call ends as with a
@@ -407,16 +393,24 @@ class PluginConnection:
         config: str = "",
         process: LaunchedPlugin | None = None,
     ) -> None:
-        self.index, self.base = (process.index, process.name) if process is not None else ("", "")
+        self.index = "??"
+        self.base = "plugin"
+        if process is not None:
+            self.index = process.index
+            self.base = process.name
         self.process = process
         self._runtime = runtime
         self._config = config
         self._mask = 0
         self._refusal = ""
         self._registered = threading.Event()
-        self._splits = runtime.nri_version >= SPLITS_SYNCHRONIZE
-        max_payload = None if self._splits else OLD_MAX_PAYLOAD
-        max_request = None if self._splits else MAX_REQUEST
+        max_payload = MAX_PAYLOAD
+        max_request = MAX_DATA
+        self._max_part = MAX_PART
+        if runtime.nri_version < SPLITS_SYNCHRONIZE:
+            max_payload = OLD_MAX_PAYLOAD
+            max_request = MAX_REQUEST
+            self._max_part = MAX_REQUEST
         self._mux = Mux(sock, max_payload=max_payload)
         self._client = RPCClient(self._mux.open(PLUGIN_SERVICE), max_request=max_request)
         methods = {
@@ -434,7 +428,7 @@ class PluginConnection:
     @property
     def name(self) -> str:
         """The plugin's index and name, as in ``10-logger``."""
-        return f"{self.index or '??'}-{self.base or 'plugin'}"
+        return f"{self.index}-{self.base}"
 
     @property
     def closed(self) -> bool:
@@ -478,16 +472,15 @@ class PluginConnection:
         :raises AdaptationError: when that fails; the connection is closed then.
         """
         deadline = time.monotonic() + self._runtime.request_timeout  # for all parts together
-        limit = MAX_PART if self._splits else MAX_REQUEST
         try:
-            for part in parts(pods, containers, limit):
+            for part in parts(pods, containers, self._max_part):
                 left = max(0.001, deadline - time.monotonic())
                 response = self._call("Synchronize", part, api.SynchronizeResponse, timeout=left)
                 is_collecting = response.more and not response.update
                 if part.more and not is_collecting:
                     raise self._lost("does not handle a Synchronize in several parts")
-        except AdaptationError as error:
-            raise error if self.closed else self._lost(str(error)) from None
+        except AdaptationError:
+            raise
         except NRIError as error:
             raise self._lost(f"could not be synchronized: {error}") from error
         return list(response.update)
@@ -543,12 +536,12 @@ class PluginConnection:
             raise StatusError(Code.FAILED_PRECONDITION, f"{self.name} is registered")
         if self.process is None:  # a launched plugin keeps the name of its file
             self._refusal = names.find_fault(request.plugin_name, request.plugin_idx)
-            if not self._refusal:
-                self.base = request.plugin_name
-                self.index = request.plugin_idx
+            if self._refusal:
+                self._registered.set()
+                raise StatusError(Code.INVALID_ARGUMENT, self._refusal)
+            self.base = request.plugin_name
+            self.index = request.plugin_idx
         self._registered.set()
-        if self._refusal:
-            raise StatusError(Code.INVALID_ARGUMENT, self._refusal)
         return api.Empty()
 
     def _update_containers(
@@ -584,18 +577,19 @@ class PluginConnection:
         :raises _LostError: when the plugin does not answer in time, or its connection is closed.
         """
         started = time.monotonic()
+        event = event or method
         timeout = timeout or self._runtime.request_timeout
         try:
             answer = self._client.call(PLUGIN, method, request, response, timeout=timeout)
         except NRIError as error:
             if isinstance(error, StatusError) and error.code == quiet:
                 raise
-            if not self._report(event or method, request, started, None, error).cut_off:
+            if not self._report(event, request, started, None, error).cut_off:
                 raise
             log.error("closing plugin %s: %s", self.name, error)
             self.close(str(error))
             raise _LostError(str(error)) from error
-        self._report(event or method, request, started, answer, None)
+        self._report(event, request, started, answer, None)
         return answer
 
     def _report(

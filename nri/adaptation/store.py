@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
-from typing import Any
 
-from nri.adaptation.errors import AdaptationError
+from nri.adaptation.fields import of_resources
 from nri.adaptation.merging import apply
+from nri.errors import NRIError
 from nri.v2 import api
 from nri.v2.ttrpc import MAX_DATA
 
@@ -37,9 +37,11 @@ class Store:
             self.pods.pop(pod.id, None)
         else:
             self.pods[pod.id] = deepcopy(pod)
-        if event == api.Event.REMOVE_CONTAINER and container is not None:
+        if container is None:
+            return
+        if event == api.Event.REMOVE_CONTAINER:
             self.containers.pop(container.id, None)
-        elif container is not None:
+        else:
             copy = deepcopy(container)
             copy.state = _STATES.get(event, self.containers.get(copy.id, copy).state)  # type: ignore[call-overload]
             self.containers[copy.id] = copy
@@ -51,7 +53,7 @@ class Store:
             if (container := self.containers.get(update.container_id)) is None:
                 failed.append(update)
             else:
-                apply(container, update.linux.resources)
+                apply(container, of_resources(update.linux.resources))
         return failed
 
 
@@ -63,27 +65,27 @@ def parts(
     All go into one; while it is longer than *limit* bytes fewer, at least ``LEAST``. Source:
     ``recalcObjsPerSyncMsg`` in pkg/adaptation/plugin.go of containerd/nri.
 
-    :raises AdaptationError: so few are longer than the limit.
+    :raises NRIError: so few are longer than the limit.
     """
-    left: tuple[list[Any], list[Any]] = ([*pods], [*containers])
-    counts = [len(items) for items in left]
+    pods = [*pods]
+    containers = [*containers]
+    whole = len(pods) + len(containers)
+    at = 0
+    count = whole
     while True:
-        part = api.SynchronizeRequest(pods=left[0][: counts[0]], containers=left[1][: counts[1]])
-        part.more = any(len(items) > count for items, count in zip(left, counts, strict=True))
-        if (size := part.ByteSize()) > limit:
-            if sum(counts) <= LEAST:
-                few = f"{sum(counts)} pods and containers are {size} bytes"
-                raise AdaptationError(
-                    f"could not be synchronized: {few}, expected at most {limit} for {LEAST} of them"
-                )
-            counts = [int(count * min(limit / size, 0.9)) for count in counts]
-            if sum(counts) < LEAST:
-                counts = [LEAST // 2, LEAST // 2]
-        else:
+        end = min(at + count, whole)
+        first = max(0, at - len(pods))
+        last = max(0, end - len(pods))
+        part = api.SynchronizeRequest(pods=pods[at:end], containers=containers[first:last])
+        part.more = end < whole
+        size = part.ByteSize()
+        if size <= limit:
             yield part
+            at = end
             if not part.more:
                 return
-            left = (left[0][counts[0] :], left[1][counts[1] :])
-        counts = [min(count, len(items)) for count, items in zip(counts, left, strict=True)]
-        if not any(counts):  # where NRI goes on with empty messages
-            counts = [min(LEAST, len(items)) for items in left]
+        elif end - at <= LEAST:
+            few = f"{end - at} pods and containers are {size} bytes"
+            raise NRIError(f"{few}, expected at most {limit} for {LEAST} of them")
+        else:
+            count = max(LEAST, int((end - at) * min(limit / size, 0.9)))

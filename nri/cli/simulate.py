@@ -19,7 +19,7 @@ import click
 from google.protobuf.message import Message
 
 from nri.adaptation import EventError, Exchange, Outcome, Runtime
-from nri.adaptation.fields import changed_fields
+from nri.adaptation.fields import changed_fields, of_resources
 from nri.adaptation.lifecycle import LifecycleEvent, Replayer, lives
 from nri.authoring.simulated import Asked, Cgroups, FileCgroups, Installed, NodeCgroups
 from nri.cgroups.paths import expand
@@ -586,7 +586,7 @@ def _result(request: Message, response: Message | None) -> str:
     """Return the result of a plugin's call in words."""
     words: list[str] = []
     if isinstance(response, api.ConfigureResponse):
-        wanted = [events.BY_EVENT[event].rpc for event in events.in_mask(response.events)]
+        wanted = events.names(response.events)
         words.append(f"wants {', '.join(wanted) or 'everything'}")
     if isinstance(request, api.SynchronizeRequest):
         words.append(f"{len(request.pods)} pods, {len(request.containers)} containers")
@@ -597,7 +597,8 @@ def _result(request: Message, response: Message | None) -> str:
     if isinstance(response, api.ValidateContainerAdjustmentResponse) and response.reject:
         words.append(f"rejects: {response.reason}")
     for update in getattr(response, "update", ()):
-        words.append(f"updates {update.container_id[:12]}: {', '.join(changed_fields(update))}")
+        changed = changed_fields(of_resources(update.linux.resources))
+        words.append(f"updates {update.container_id[:12]}: {', '.join(changed)}")
     for eviction in getattr(response, "evict", ()):
         words.append(f"evicts {eviction.container_id[:12]}: {eviction.reason}")
     return "; ".join(words) or "ok"

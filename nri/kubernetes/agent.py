@@ -60,7 +60,8 @@ class Agent(Collector):
         self.devices = DevicePlugin(kubelet_dir, clock)
         self._pod_resources = pod_resources
         self._is_listing: bool | None = None  # whether the kubelet has said who has which devices
-        self._writer = TopologyWriter(node, clock) if node else None
+        self._node = node
+        self._writer = TopologyWriter(node, clock)
         # When the next one is due, and the pause before it.
         self._tries: dict[str, tuple[float, float]] = {}
         self._cpus: NodeCpus | None = None
@@ -81,14 +82,13 @@ class Agent(Collector):
                     self._tries.pop("kubelet", None)  # one has started: it is not kept waiting
                 self._try("kubelet", self.devices.keep_registered)
                 self._try("promises", self._follow)
-            if (writer := self._writer) is not None:
-                self._try("topology", lambda: writer.write(cpus))
+            self._try("topology", lambda: self._writer.write(cpus))
         self._looked = self._clock()
 
     def close(self) -> None:
         """Withdraw the devices and the topology."""
         self.devices.close()
-        if self._writer is not None and self._writer.written is not None:
+        if self._writer.written is not None:
             self._tries.pop("topology", None)
             self._try("topology", self._writer.remove)
 
@@ -125,14 +125,13 @@ class Agent(Collector):
         if not self.devices.is_registered:
             return
         devices = listed(self._pod_resources, RESOURCE)
-        is_listing = devices is not None
-        if is_listing != self._is_listing:
-            self._is_listing = is_listing
-            if not is_listing:
-                without = "CPUs of a pod that fails before it starts are free ten minutes later"
-                self._report(f"{self._pod_resources}: the kubelet does not answer there: {without}")
         if devices is not None:
+            self._is_listing = True
             self.devices.follow(devices)
+        elif self._is_listing is not False:
+            self._is_listing = False
+            without = "CPUs of a pod that fails before it starts are free ten minutes later"
+            self._report(f"{self._pod_resources}: the kubelet does not answer there: {without}")
 
     def _read(self) -> None:
         self._in_use.look()
@@ -150,7 +149,7 @@ class Agent(Collector):
                 f"konfine's record: {record.rebuilt}; expected the next event to make it again"
             )
         self._cpus = NodeCpus(record, conf)
-        if not (conf.exclusive.counted or self._writer):
+        if not (conf.exclusive.counted or self._node):
             raise NRIError(
                 f"no entry of konfine has exclusive.counted; expected one, for {RESOURCE}"
             )
@@ -176,7 +175,7 @@ class Agent(Collector):
         yield GaugeMetricFamily(PREFIX + "registered", text, float(self.devices.is_registered))
         text = "1 if the kubelet lists the devices of pods (its PodResources API), else 0."
         yield GaugeMetricFamily(PREFIX + "pod_resources", text, float(bool(self._is_listing)))
-        if self._writer is not None and self._writer.written is not None:
+        if self._writer.written is not None:
             age = self._clock() - self._writer.written
             yield GaugeMetricFamily(
                 PREFIX + "topology_age_seconds", "Seconds since the topology was written.", age

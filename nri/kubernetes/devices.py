@@ -9,6 +9,7 @@ pkg/kubelet/cm/devicemanager.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -67,8 +68,8 @@ class DevicePlugin:
         self._socket = os.path.join(directory, ENDPOINT)
         self._kubelets = os.path.join(directory, KUBELET_SOCKET)
         self._changed = threading.Condition()
-        self._cpus: NodeCpus | None = None
-        self._devices: list[api.Device] = []
+        self._cpus: NodeCpus  # set by the first ``update``, before which no device is listed
+        self._devices: dict[str, api.Device] = {}
         self._watchers = 0
         self._server: Any = None
         self._identity: object = None  # of our socket and the kubelet's, when we registered
@@ -77,9 +78,9 @@ class DevicePlugin:
     def update(self, cpus: NodeCpus) -> None:
         """Offer the devices of these CPUs from now on. One that is gone since its CPU is offline is unhealthy."""
         health = dict.fromkeys(self._offline(cpus), False) | cpus.devices
-        devices = []
+        devices = {}
         for cpu in sorted(health):
-            devices.append(_device(cpu, cpus.node_of(cpu), is_healthy=health[cpu]))
+            devices[_id(cpu)] = _device(cpu, cpus.node_of(cpu), is_healthy=health[cpu])
 
         with self._changed:
             self._cpus = cpus
@@ -88,8 +89,7 @@ class DevicePlugin:
                 self._changed.notify_all()
 
     def _offline(self, cpus: NodeCpus) -> list[int]:
-        listed = {_cpu(device.ID) for device in self._devices}
-        return sorted(listed - cpus.topology.online)
+        return sorted(set(map(_cpu, self._devices)) - cpus.topology.online)
 
     @property
     def kubelet(self) -> tuple[int, ...]:
@@ -129,7 +129,7 @@ class DevicePlugin:
     def close(self) -> None:
         """Report all devices as unhealthy, so that the kubelet admits no pod for them, and stop listening."""
         with self._changed:
-            self._devices = [api.Device(ID=each.ID, health=UNHEALTHY) for each in self._devices]
+            self._devices = {id_: api.Device(ID=id_, health=UNHEALTHY) for id_ in self._devices}
         self._stop()
 
     def _stop(self) -> None:
@@ -157,22 +157,13 @@ class DevicePlugin:
             )
         unary = grpc.unary_unary_rpc_method_handler
         stream = grpc.unary_stream_rpc_method_handler
-        handlers = {}
-        for name, make, function, read in (
-            ("GetDevicePluginOptions", unary, self._options, api.Empty.FromString),
-            ("ListAndWatch", stream, self._watch, api.Empty.FromString),
-            (
-                "GetPreferredAllocation",
-                unary,
-                self._prefer,
-                api.PreferredAllocationRequest.FromString,
-            ),
-            ("Allocate", unary, self._allocate, api.AllocateRequest.FromString),
-        ):
-            handlers[name] = make(
-                function, request_deserializer=read, response_serializer=serialized
-            )
-
+        preferred = api.PreferredAllocationRequest.FromString
+        handlers = {
+            "GetDevicePluginOptions": unary(self._options, api.Empty.FromString, serialized),
+            "ListAndWatch": stream(self._watch, api.Empty.FromString, serialized),
+            "GetPreferredAllocation": unary(self._prefer, preferred, serialized),
+            "Allocate": unary(self._allocate, api.AllocateRequest.FromString, serialized),
+        }
         server = grpc.server(ThreadPoolExecutor(max_workers=16, thread_name_prefix="device-plugin"))
         server.add_generic_rpc_handlers(
             [grpc.method_handlers_generic_handler(f"{VERSION}.DevicePlugin", handlers)]
@@ -224,14 +215,13 @@ class DevicePlugin:
         try:
             while context.is_active():
                 with self._changed:
-                    is_told = sent is self._devices
-                    if is_told and server is not self._server:
-                        return
-                    if is_told:
+                    if sent is self._devices:
+                        if server is not self._server:
+                            return
                         self._changed.wait()
                         continue
                     sent = self._devices
-                yield api.ListAndWatchResponse(devices=sent)
+                yield api.ListAndWatchResponse(devices=sent.values())
         finally:
             with self._changed:
                 self._watchers -= 1
@@ -255,7 +245,6 @@ class DevicePlugin:
         if not count:
             return frozenset()
         cpus = self._cpus
-        assert cpus is not None  # noqa: S101 - its devices are known
         given = cpus.conf.exclusive
         isolated = cpus.topology.isolated
         kinds = [free - isolated, free]
@@ -289,8 +278,8 @@ class DevicePlugin:
         return answer
 
     def _promise(self, listed: frozenset[int]) -> None:
-        cpus = self._cpus
-        if cpus is not None and listed:
+        if listed:
+            cpus = self._cpus
             with Record(cpus.conf.run, cpus.conf.sys, within=ALLOCATES_WITHIN) as record:
                 record.promise(listed, cpus.shareable, cpus.conf.exclusive.min_shared)
                 record.save()
@@ -302,29 +291,27 @@ class DevicePlugin:
         :raises NRIError: konfine's record cannot be read or written.
         """
         cpus = self._cpus
-        if cpus is None or not cpus.record.has_promises():
+        if not cpus.record.has_promises():
             return
         with Record(cpus.conf.run, cpus.conf.sys, within=ALLOCATES_WITHIN) as record:
-            record.follow(frozenset([_cpu(name) for name in listed if _is_cpu(name)]))
+            record.follow(frozenset([_cpu(name) for name in listed if _DEVICE.fullmatch(name)]))
             record.save()
 
     def _known(self, ids: Iterable[str], context: grpc.ServicerContext) -> frozenset[int]:
         """Return the CPUs of these devices; refuse the call if one is not listed."""
-        known = self._ids()
-        named = list(ids)
-        if unknown := [name for name in named if name not in known]:
+        named = set(ids)
+        unknown = sorted(named.difference(self._devices))
+        if unknown:
             _refuse(context, f"device {unknown[0][:63]!r}: expected one of those that are listed")
         return frozenset(map(_cpu, named))
 
     def _listed(self, ids: Iterable[str]) -> frozenset[int]:
         """Return the CPUs of these devices, without those that are not listed."""
-        return frozenset(map(_cpu, self._ids().intersection(ids)))
-
-    def _ids(self) -> set[str]:
-        return {device.ID for device in self._devices}
+        return frozenset(map(_cpu, self._devices.keys() & set(ids)))
 
 
 _CPU = "cpu"
+_DEVICE = re.compile(f"{_CPU}[0-9]{{1,5}}")
 
 
 def _id(cpu: int) -> str:
@@ -341,11 +328,6 @@ def _device(cpu: int, node: int | None, *, is_healthy: bool) -> api.Device:
 
 def _cpu(device: str) -> int:
     return int(device.removeprefix(_CPU))
-
-
-def _is_cpu(device: str) -> bool:
-    number = device.removeprefix(_CPU)
-    return number != device and number.isascii() and number.isdigit() and len(number) < 6
 
 
 def _refuse(context: grpc.ServicerContext, why: str) -> NoReturn:

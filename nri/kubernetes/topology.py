@@ -68,8 +68,9 @@ def document(cpus: NodeCpus) -> dict[str, Any]:
 
 
 def _pool(name: str, own: Set, cpus: NodeCpus) -> dict[str, Any]:
-    entries = [entry for entry in cpus.record.containers.values() if entry.get("pool") == name]
-    left = max(0, 1000 * len(own) - sum([entry.get("milli", 0) for entry in entries]))
+    entries = cpus.record.containers.values()
+    given = sum([entry.get("milli", 0) for entry in entries if entry.get("pool") == name])
+    left = max(0, 1000 * len(own) - given)
     zone: dict[str, Any] = {"name": f"pool-{name}", "type": "Pool"}
     if len(nodes := cpus.topology.nodes_of(own)) == 1:
         zone["parent"] = f"node-{nodes[0]}"
@@ -88,7 +89,7 @@ def _counts(name: str, capacity: int, allocatable: int, available: int | str) ->
 class TopologyWriter:
     """Writes the object of one node, as often as it may and must.
 
-    :param node: the node's name in the cluster.
+    :param node: the node's name in the cluster; "" to write nothing.
     :param clock: ``time.monotonic``.
     :ivar written: when it was written, by the clock; None if it was not.
     """
@@ -105,6 +106,8 @@ class TopologyWriter:
 
         :raises NRIError: the API server refuses it, or is away.
         """
+        if not self._node:
+            return
         content = document(cpus)
         now = self._clock()
         if self.written is not None:
@@ -135,7 +138,7 @@ class TopologyWriter:
             fix = _FIXES.get(code, "")
             if code == 404 and done == "deleted":
                 return
-            raise NRIError(f"{fault}: {code}: {said}{fix and f'; expected {fix}'}") from error
+            raise NRIError(f"{fault}: {code}: {said}{fix}") from error
         except Exception as error:  # lightkube lets those of its HTTP library through
             self._client = None
             said = shorten(f"{type(error).__name__}: {error}", 300)
@@ -145,7 +148,7 @@ class TopologyWriter:
 
 
 _FIXES = {
-    403: f"the service account to be allowed create, patch and delete of {_PLURAL}.{_GROUP}",
-    404: f"the CustomResourceDefinition of {_GROUP}/{_VERSION}",
-    409: "no other exporter of this node's topology, such as that of node-feature-discovery",
+    403: f"; expected the service account to be allowed create, patch and delete of {_PLURAL}.{_GROUP}",
+    404: f"; expected the CustomResourceDefinition of {_GROUP}/{_VERSION}",
+    409: "; expected no other exporter of this node's topology, such as that of node-feature-discovery",
 }

@@ -14,12 +14,10 @@ Malformed input is handled so:
   next frame is unknown. A length allocates nothing: the bytes of a payload are handed out as they arrive.
 - an unknown id is handed out like any other, and so is id 0, which is reserved.
 - an empty payload makes no piece.
-- a stream that ends within a frame leaves ``FrameDecoder.inside`` true.
 """
 
 from __future__ import annotations
 
-import itertools
 import struct
 
 from nri.errors import NRIError
@@ -50,15 +48,10 @@ class FrameDecoder:
     :param limit: bytes of the longest payload; by default ``MAX_PAYLOAD``.
     """
 
-    def __init__(self, limit: int | None = None) -> None:
-        self._limit = MAX_PAYLOAD if limit is None else limit
+    def __init__(self, limit: int = MAX_PAYLOAD) -> None:
+        self._limit = limit
         self._header = b""
         self._channel = self._left = 0
-
-    @property
-    def inside(self) -> bool:
-        """True while a frame has begun and not ended."""
-        return self._left > 0 or bool(self._header)
 
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
         """Return the pieces that ``data`` holds, in order, each with the id of its channel.
@@ -88,17 +81,17 @@ class FrameDecoder:
         return pieces
 
 
-def encode(channel: int, message: bytes, limit: int | None = None) -> bytes:
+def encode(channel: int, message: bytes, limit: int = MAX_PAYLOAD) -> bytes:
     """Return one whole message as frames of ``channel``; no frame for an empty one.
 
     :param limit: bytes of the longest payload; by default ``MAX_PAYLOAD``.
     """
-    if len(message) <= FIRST_PAYLOAD:
-        if message:
-            return HEADER.pack(channel, len(message)) + message
-        return b""
-    cuts = [0, *range(FIRST_PAYLOAD, len(message), limit or MAX_PAYLOAD), len(message)]
-    pieces = [message[start:end] for start, end in itertools.pairwise(cuts)]
-    return b"".join(
-        [part for piece in pieces for part in (HEADER.pack(channel, len(piece)), piece)]
-    )
+    parts = []
+    size = FIRST_PAYLOAD
+    start = 0
+    while start < len(message):
+        piece = message[start : start + size]
+        parts += [HEADER.pack(channel, len(piece)), piece]
+        start += size
+        size = limit
+    return b"".join(parts)

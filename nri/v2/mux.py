@@ -15,6 +15,7 @@ a message may have been sent. The first reason to close is kept.
 from __future__ import annotations
 
 import logging
+import math
 import select
 import socket
 import struct
@@ -24,7 +25,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from nri.errors import NRIError, reason_of
-from nri.v2.frames import FrameDecoder, ProtocolError, encode
+from nri.v2.frames import MAX_PAYLOAD, FrameDecoder, ProtocolError, encode
 
 RELIEVED_AFTER = 0.02
 """Seconds after which a job does not keep the connection from being read."""
@@ -59,20 +60,29 @@ class ClosedError(NRIError):
 class Receiver:
     """Receives the bytes of a channel. This base class drops them."""
 
-    def receive(self, data: bytes) -> Sequence[Job] | None:
+    def receive(self, data: bytes) -> Sequence[Job]:
         """Take the next bytes without blocking; return jobs for work that may block.
 
         :raises ProtocolError: when the connection can no longer be used.
         """
+        return ()
 
     def closed(self, reason: ClosedError) -> None:
         """Take note that the connection is closed. Called once."""
 
-    def due(self) -> float | None:
-        """Return the time of ``time.monotonic`` at which to call ``expire``; None for never."""
+    def due(self) -> float:
+        """Return the time of ``time.monotonic`` at which to call ``expire``; infinity for never."""
+        return math.inf
 
     def expire(self) -> None:
         """Do what is due, while a job runs that takes long."""
+
+
+def _rest() -> None:
+    """Do nothing."""
+
+
+_DROPS = Receiver()
 
 
 class Mux:
@@ -86,7 +96,7 @@ class Mux:
     """
 
     def __init__(
-        self, sock: socket.socket, *, max_payload: int | None = None, idle: Job | None = None
+        self, sock: socket.socket, *, max_payload: int = MAX_PAYLOAD, idle: Job = _rest
     ) -> None:
         sock.setblocking(True)
         # A struct timeval.
@@ -109,7 +119,6 @@ class Mux:
         self._count = 0
         self._sending = threading.Lock()
         self._closing = threading.Lock()
-        self._has_notified = False
         self.reason: ClosedError | None = None
         """The reason for which it is closed; None while it is open."""
 
@@ -133,7 +142,7 @@ class Mux:
             while self.reason is None:
                 if self._is_quiet(input_):
                     self._idle_by = 0.0
-                    self._jobs += filter(None, [self._idle])
+                    self._jobs.append(self._idle)
                 else:
                     self._read()
                 self._work()
@@ -149,19 +158,16 @@ class Mux:
     def close(self, reason: str) -> ClosedError:
         """Close the connection, unless it is closed already; returns the first reason."""
         with self._closing:
-            if self.reason is None:
-                self.reason = ClosedError(reason)
-            has_notified = self._has_notified
-            self._has_notified = True
-            if not has_notified:
-                self.busy.set()
-                try:
-                    self._socket.shutdown(socket.SHUT_RDWR)  # wakes the threads that read and send
-                except OSError:
-                    pass  # the peer was faster
-        if not has_notified:
-            for receiver in list(self._receivers.values()):
-                receiver.closed(self.reason)
+            if self.reason is not None:
+                return self.reason
+            self.reason = ClosedError(reason)
+            self.busy.set()
+            try:
+                self._socket.shutdown(socket.SHUT_RDWR)  # wakes the threads that read and send
+            except OSError:
+                pass  # the peer was faster
+        for receiver in list(self._receivers.values()):
+            receiver.closed(self.reason)
         return self.reason
 
     def send(self, number: int, message: bytes) -> None:
@@ -193,9 +199,9 @@ class Mux:
                 self._job = 0
                 if self.reason is not None:
                     self._jobs.clear()
-                elif not self._jobs:
-                    self.busy.clear()
+                    return
                 if not self._jobs:
+                    self.busy.clear()
                     return
                 job = self._jobs.popleft()
                 self._count += 1
@@ -203,7 +209,7 @@ class Mux:
                 self._began = time.monotonic()
                 self.busy.set()
             _do(job)
-            if self._idle is not None and job is not self._idle and not self._idle_by:
+            if job is not self._idle and not self._idle_by:
                 self._idle_by = time.monotonic() + QUIET_WITHIN
 
     def _relieve(self) -> None:
@@ -248,9 +254,7 @@ class Mux:
         now = time.monotonic()
         left = _LOOKS_EVERY
         for receiver in self._receivers.values():
-            due = receiver.due()
-            if due is not None:
-                left = min(left, due - now)
+            left = min(left, receiver.due() - now)
         return max(0.0, left)
 
     def _read(self, flags: int = 0) -> int:
@@ -261,8 +265,8 @@ class Mux:
             if not size:
                 self.close("the peer closed the connection")
             for number, piece in self._decoder.feed(bytes(self._buffer[:size])):
-                if (receiver := self._receivers.get(number)) is not None:
-                    self._jobs += receiver.receive(piece) or ()
+                receiver = self._receivers.get(number, _DROPS)
+                self._jobs += receiver.receive(piece)
         except BlockingIOError:
             pass
         except ProtocolError as error:

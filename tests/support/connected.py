@@ -31,9 +31,9 @@ class Recorder(Receiver):
         self.data = b""
         self.reasons: list[str] = []
 
-    def receive(self, data: bytes) -> Sequence[Job] | None:
+    def receive(self, data: bytes) -> Sequence[Job]:
         self.data += data
-        return None
+        return ()
 
     def closed(self, reason: ClosedError) -> None:
         self.reasons.append(str(reason))

@@ -23,11 +23,7 @@ from nri.v2.api.optional_pb2 import *
 from nri.v2.api.runtime_pb2 import *
 
 if not TYPE_CHECKING:  # a type checker takes the names from the generated modules
-    _FILES = [
-        module.DESCRIPTOR
-        for module in (adjustment_pb2, container_pb2, linux_pb2, optional_pb2, runtime_pb2)
-    ]
     __all__ = ["events"]
-    __all__ += [
-        name for file in _FILES for name in (*file.message_types_by_name, *file.enum_types_by_name)
-    ]
+    for _module in (adjustment_pb2, container_pb2, linux_pb2, optional_pb2, runtime_pb2):
+        __all__ += list(_module.DESCRIPTOR.message_types_by_name)
+        __all__ += list(_module.DESCRIPTOR.enum_types_by_name)

@@ -95,9 +95,9 @@ def mask(events: Iterable[int]) -> int:
     return sum(1 << (event - 1) for event in {*events})
 
 
-def in_mask(mask: int) -> tuple[pb.Event, ...]:
-    """Return the events that ``mask`` has a bit for, in the order of their numbers; none for 0."""
-    return tuple(method.event for method in METHODS if mask & 1 << (method.event - 1))
+def names(mask: int) -> list[str]:
+    """Return the names of the events that ``mask`` has a bit for, in the order of their numbers; none for 0."""
+    return [method.rpc for method in METHODS if mask & 1 << (method.event - 1)]
 
 
 def valid(version: Version) -> int:

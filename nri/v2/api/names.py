@@ -26,7 +26,7 @@ def find_fault(name: str, index: str) -> str:
     return ""
 
 
-def split_executable(file: str) -> tuple[str, str] | None:
-    """Return the index and name of the executable ``NN-name``; only the index is checked."""
+def split_executable(file: str) -> tuple[str, str]:
+    """Return the index and name of the executable ``NN-name``, "" for another; only the index is checked."""
     match = _EXECUTABLE.fullmatch(file)
-    return (match[1], match[2]) if match else None
+    return (match[1], match[2]) if match else ("", "")

@@ -33,11 +33,15 @@ _KEYS = {
 """Fields whose key is not their name in camel case."""
 
 _DEMANDED = {
-    *("LinuxDevice", "LinuxIOPriority", "LinuxSeccompArg", "LinuxSyscall", "POSIXRlimit", "User"),
-    *("Hook.path", "LinuxSeccomp.default_action", "Mount.destination"),
-    *("HugepageLimit", "LinuxDeviceCgroup.allow", "LinuxPids"),
+    *("LinuxDevice.path", "LinuxDevice.type", "LinuxDevice.major", "LinuxDevice.minor"),
+    *("LinuxIOPriority.class", "LinuxIOPriority.priority", "LinuxScheduler.policy"),
+    *("LinuxSeccomp.default_action", "LinuxSyscall.action", "SecurityProfile.profile_type"),
+    *("LinuxSeccompArg.index", "LinuxSeccompArg.value", "LinuxSeccompArg.value_two"),
+    *("LinuxSeccompArg.op", "POSIXRlimit.type", "POSIXRlimit.hard", "POSIXRlimit.soft"),
+    *("HugepageLimit.page_size", "HugepageLimit.limit", "LinuxPids.limit", "User.uid", "User.gid"),
+    *("Hook.path", "Mount.destination", "LinuxDeviceCgroup.allow", "LinuxMemoryPolicy.mode"),
 }
-"""What OCI demands, also an empty text and 0: all texts and numbers of a message, or one of them."""
+"""The texts, numbers and enums that OCI demands, also empty and 0."""
 
 _RESOURCES = ("devices", "memory", "cpu", "pids", "hugepageLimits", "unified")
 
@@ -120,11 +124,8 @@ def adjustment(adjust: dict[str, Any]) -> ContainerAdjustment:
     for key, value in _marked(adjust.get("env", {}), "").items():
         env.append({"key": key, "value": value})
     mounts = []
-    for path, mount in adjust.get("mounts", {}).items():
-        if mount is None:
-            mounts.append({"destination": MARK + path.removeprefix(MARK)})
-        else:
-            mounts.append({"destination": path} | mount)
+    for path, mount in _marked(adjust.get("mounts", {}), {}).items():
+        mounts.append({"destination": path} | mount)
     changed = {
         "annotations": _marked(adjust.get("annotations", {}), ""),
         "env": env,
@@ -170,63 +171,54 @@ def _itself(item: Any) -> Any:
     return item
 
 
-def _is_always(field: Any) -> bool:
-    """Return whether OCI demands a field, also an empty text and 0."""
-    if field.message_type is not None or field.is_repeated:
-        return False
-    kind = field.containing_type.name
-    return field.enum_type is not None or not _DEMANDED.isdisjoint((kind, f"{kind}.{field.name}"))
-
-
 class _Field:
     """A field of a message; what its descriptor says of it, which takes long to ask for.
 
-    :ivar of: the kind of the messages in it; None for texts and numbers.
     :ivar is_always: whether OCI demands it, also an empty text and 0.
     """
 
     def __init__(self, field: Any) -> None:
-        first, *more = field.name.split("_")
+        words = field.name.title().replace("_", "")
         self.name = field.name
-        self._one: Callable[[Any], Any]
-        self.key = _KEYS.get(field.name) or first + "".join([word.capitalize() for word in more])
-        self.of = field.message_type
+        self.key = _KEYS.get(field.name, words[0].lower() + words[1:])
+        self.is_always = f"{field.containing_type.name}.{field.name}" in _DEMANDED
+        self._is_list = field.is_repeated
+        of = field.message_type
         # The entry of a map is declared within its message, and nothing else is; to ask for options imports a module.
-        self.is_map = self.of is not None and self.of.containing_type is not None
-        self.is_list = field.is_repeated and not self.is_map
-        if self.is_map:
-            self.of = self.of.fields_by_name["value"].message_type
-        self._is_optional = self.of is not None and self.of.name.startswith("Optional")
-        if self._is_optional:
-            self._one = _plain
-        elif self.of is not None:
-            self._one = _to_oci
-        elif field.enum_type is not None:
+        self._is_map = of is not None and of.containing_type is not None
+        if self._is_map:
+            of = of.fields_by_name["value"].message_type
+        # How one value is converted, of a list or map each.
+        self._to_message: Callable[[Any], Any] = _itself
+        self._to_oci: Callable[[Any], Any] = _itself
+        if field.enum_type is not None:
             numbers = field.enum_type.values_by_number
-            self._one = {number: word.name for number, word in numbers.items()}.__getitem__
-        else:
-            self._one = _itself
-        self.is_always = _is_always(field)
+            self._to_oci = {number: word.name for number, word in numbers.items()}.__getitem__
+        elif of is not None and of.name.startswith("Optional"):
+            self._to_message = _optional
+            self._to_oci = _plain
+        elif of is not None:
+            self._to_message = functools.partial(_from_oci, of)
+            self._to_oci = _to_oci
 
     def in_message(self, item: Any) -> Any:
         """Return the value of the message's field for the value of OCI's key."""
-        if self.of is None:
-            return item
-        if self.is_map:
-            return {key: _from_oci(self.of, entry) for key, entry in item.items()}
-        if self.is_list:
-            return [_from_oci(self.of, entry) for entry in item]
-        if self._is_optional:
-            return {"value": item}
-        return _from_oci(self.of, item)
+        return self._each(self._to_message, item)
 
     def in_oci(self, item: Any) -> Any:
         """Return the value of OCI's key for that of the message's field."""
-        if self.is_map:
-            return {key: self._one(item[key]) for key in sorted(item)}
-        if self.is_list:
-            return [self._one(entry) for entry in item]
-        return self._one(item)
+        return self._each(self._to_oci, item)
+
+    def _each(self, convert: Callable[[Any], Any], item: Any) -> Any:
+        if self._is_map:
+            return {key: convert(item[key]) for key in sorted(item)}
+        if self._is_list:
+            return [convert(entry) for entry in item]
+        return convert(item)
+
+
+def _optional(item: Any) -> dict[str, Any]:
+    return {"value": item}
 
 
 def _plain(optional: Any) -> Any:
@@ -237,11 +229,6 @@ def _plain(optional: Any) -> Any:
 @functools.cache
 def _fields(kind: Any) -> dict[str, _Field]:
     return {field.name: _Field(field) for field in kind.fields}
-
-
-@functools.cache
-def _has_demanded(kind: Any) -> bool:
-    return any(field.is_always for field in _fields(kind).values())
 
 
 def _from_oci(kind: Any, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -259,8 +246,6 @@ def _to_oci(message: Message, *names: str) -> dict[str, Any]:
     """Return a message, or the fields of it with these names that are set."""
     fields = _fields(message.DESCRIPTOR)
     given = {field.name: item for field, item in message.ListFields()}
-    if not names and not _has_demanded(message.DESCRIPTOR):  # this order is that of the fields, too
-        return {fields[name].key: fields[name].in_oci(item) for name, item in given.items()}
     oci = {}
     for name in names or fields:
         field = fields[name]

@@ -60,8 +60,9 @@ names are ``Name`` of containerd's version package and ``runtimeName`` of intern
 pseudo-version counts as the release before it: CRI-O 1.33 has 0.9.1-0.20250219, with some events of 0.10.
 """
 
-DROPS_CDI: dict[str, tuple[tuple[tuple[int, int, int], str], ...]] = {
-    "containerd": (((1, 7, 30), "1.7.30"), ((2, 1, 0), "2.1.0")),
+DROPS_CDI: dict[tuple[str, int], tuple[int, int, int]] = {
+    ("containerd", 1): (1, 7, 30),
+    ("containerd", 2): (2, 1, 0),
 }
 """The first releases that apply the CDI devices of plugins, of each line, by the name that a runtime sends. Those
 before them, of the same line, drop them without a word."""
@@ -76,7 +77,6 @@ SENDS_ALONE: dict[str, tuple[str, ...]] = {"docker": ("setup",)}
 """The states of v0.1 for which a runtime has an event, if it has not one for each."""
 
 _RUNTIME = re.compile(r"v?([0-9]{1,6})\.([0-9]{1,6})(?:\.([0-9]{1,6}))?(?![0-9])")
-_NRI = re.compile(r"v?([0-9]{1,6})\.([0-9]{1,6})(?![0-9])")
 
 
 def nri_version(name: str, version: str, sent: str = "") -> Version:
@@ -87,8 +87,7 @@ def nri_version(name: str, version: str, sent: str = "") -> Version:
     :param sent: the NRI version that it sends; "" if it sends none.
     """
     if sent:
-        match = _NRI.match(sent)
-        sent_version = (int(match[1]), int(match[2])) if match else (0, 0)
+        sent_version = _release(sent)[:2]
         return sent_version if sent_version > (0, 0) else SENDS_VERSION
     return listed(name, version) or UNKNOWN
 
@@ -96,11 +95,8 @@ def nri_version(name: str, version: str, sent: str = "") -> Version:
 def drops_cdi(name: str, version: str) -> str:
     """Return the first release of a runtime's line that applies CDI devices if this one is older; "" if it is not."""
     release = _release(version)
-    for first, text in DROPS_CDI.get(name, ()):
-        if release < first:
-            is_of_line = release[0] == first[0]
-            return text if is_of_line else ""
-    return ""
+    first = DROPS_CDI.get((name, release[0]), release)
+    return ".".join(map(str, first)) if release < first else ""
 
 
 def listed(name: str, version: str) -> Version | None:

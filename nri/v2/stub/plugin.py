@@ -80,13 +80,13 @@ class Identity:
 
         :raises IdentityError: when the name or index is then unknown, or a runtime does not accept it.
         """
-        file_index, file_name = names.split_executable(os.path.basename(executable)) or ("", "")
+        file_index, file_name = names.split_executable(os.path.basename(executable))
         name = environment.get(NAME_VARIABLE) or name or file_name
         index = environment.get(INDEX_VARIABLE) or index or file_index
-        if not name or not index:
-            missing = " and ".join(
-                [part for part, value in (("name", name), ("index", index)) if not value]
-            )
+        missing = " and ".join(
+            [part for part, value in (("name", name), ("index", index)) if not value]
+        )
+        if missing:
             raise IdentityError(
                 f"the plugin's {missing} is not known: neither given, nor in {NAME_VARIABLE} and {INDEX_VARIABLE}, "
                 f"nor told by the executable {os.path.basename(executable)!r}; expected one like 10-name"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import random
+import re
 import socket
 import sys
 import threading
@@ -27,6 +28,8 @@ from nri.v2.stub.session import Session
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 0.8
 """Seconds between attempts to connect: doubled each time, with jitter so that plugins don't connect all at once."""
+
+_DESCRIPTOR = re.compile(r"[0-9]{1,6}")
 
 log = logging.getLogger("nri.v2.stub")
 
@@ -187,7 +190,7 @@ def _help(plugin: V2Plugin, path: str) -> str:
     parts = [
         f"{os.path.basename(sys.argv[0])}: a plugin of the Node Resource Interface v2",
         cleandoc(plugin.__doc__ or ""),
-        f"It handles {', '.join(events.BY_EVENT[event].rpc for event in handlers(plugin))}.",
+        f"It handles {', '.join(events.names(events.mask(handlers(plugin))))}.",
         (
             "A runtime starts it as /opt/nri/plugins/NN-name, where NN is its place among others, "
             "such as 10."
@@ -200,7 +203,7 @@ def _help(plugin: V2Plugin, path: str) -> str:
 def _inherited(environment: Mapping[str, str]) -> socket.socket | None:
     if (number := environment.get(SOCKET_VARIABLE)) is None:
         return None
-    if not number.isascii() or not number.isdigit() or len(number) > 6:
+    if not _DESCRIPTOR.fullmatch(number):
         raise NRIError(f"{SOCKET_VARIABLE} is {number!r}, expected the number of a descriptor")
     return inherited_socket(int(number))
 

@@ -55,7 +55,6 @@ class Session:
             self._methods(),
             early=ANSWER_EARLY,
             max_request=MAX_REQUEST,
-            one_at_a_time=True,
             has_late=plugin.late_events,
             answered=self._answered,
         )
@@ -153,15 +152,10 @@ class Session:
         answer = self._plugin.configure(request.config, runtime)
         wanted = events.mask(_chosen_events(answer, self._handlers))
         mask = wanted & runtime.knows
-        missing = [
-            event
-            for event in events.in_mask(wanted & ~mask)
-            if event not in self._plugin.optional_events
-        ]
-
+        optional = events.mask(self._plugin.optional_events)
+        missing = ", ".join(events.names(wanted & ~mask & ~optional))
         if missing:
-            names = ", ".join(events.BY_EVENT[event].rpc for event in missing)
-            log.warning("%s %s can't deliver %s", runtime.name, runtime.version, names)
+            log.warning("%s %s can't deliver %s", runtime.name, runtime.version, missing)
         if mask == 0:  # this would mean all events
             fault = "the runtime knows none of the events that the plugin wants"
             raise StatusError(Code.FAILED_PRECONDITION, fault)
@@ -183,9 +177,7 @@ class Session:
         return response
 
     def _answered(self, call: Call) -> None:
-        name = call.event or call.method  # the method's, if no handler has had it in time
-        if name not in _NO_EVENTS:
-            call.event = name
+        if call.event not in _NO_EVENTS:
             self._plugin.answered(call)
 
     def _shutdown(self, request: api.Empty, call: Call) -> api.Empty:
@@ -194,17 +186,17 @@ class Session:
 
     def _state_change(self, change: api.StateChangeEvent, call: Call) -> api.Empty:
         handler = self._handlers.get(change.event)
-        method = events.BY_EVENT.get(change.event)
-        if handler is None or method is None or not method.state_change:
+        if handler is None or not events.BY_EVENT[change.event].state_change:
             log.info(
                 "ignored a StateChange with event %d, which the plugin does not handle",
                 change.event,
             )
             return api.Empty()
+        method = events.BY_EVENT[change.event]
         request = method.request()
-        for part in ("pod", "container"):
-            if change.HasField(part) and part in method.request.DESCRIPTOR.fields_by_name:
-                getattr(request, part).CopyFrom(getattr(change, part))
+        for part, value in change.ListFields():
+            if part.name in request.DESCRIPTOR.fields_by_name:
+                getattr(request, part.name).CopyFrom(value)
         _checked(method, handler)(request, call)
         return api.Empty()
 
@@ -217,13 +209,15 @@ def _checked(
     def answer(request: Message, call: Call) -> Message:
         call.event = method.rpc
         response = handler(request, call)
-        if response is not None and not isinstance(response, method.response):
-            fault = (
-                f"{method.rpc} returned a {type(response).__name__}, expected "
-                f"{method.response.__name__} or None"
-            )
-            raise StatusError(Code.INTERNAL, fault)
-        return method.response() if response is None else response
+        if response is None:
+            return method.response()
+        if isinstance(response, method.response):
+            return response
+        fault = (
+            f"{method.rpc} returned a {type(response).__name__}, expected "
+            f"{method.response.__name__} or None"
+        )
+        raise StatusError(Code.INTERNAL, fault)
 
     return answer
 
@@ -243,13 +237,13 @@ def _chosen_events(answer: object, handled: Collection[int]) -> frozenset[int]:
             "['CreateContainer']"
         )
     try:
-        methods = [events.find(event) for event in answer]
+        chosen = frozenset([int(events.find(event).event) for event in answer])
     except ValueError as error:
         raise NRIError(f"configure chose an event: {escape(str(error))}") from error
-    unhandled = [method.rpc for method in methods if method.event not in handled]
+    unhandled = events.names(events.mask(chosen.difference(handled)))
     if unhandled:
-        names = ", ".join(method.rpc for method in events.METHODS if method.event in handled)
+        names = ", ".join(events.names(events.mask(handled)))
         raise NRIError(
             f"configure chose {', '.join(unhandled)}, but the plugin handles only {names}"
         )
-    return frozenset(int(method.event) for method in methods) or frozenset(handled)
+    return chosen or frozenset(handled)

@@ -26,9 +26,9 @@ class RPCClient(Receiver):
     :param max_request: bytes of the longest request that is sent; by default ``nri.v2.ttrpc.MAX_DATA``.
     """
 
-    def __init__(self, channel: Channel, *, max_request: int | None = None) -> None:
+    def __init__(self, channel: Channel, *, max_request: int = codec.MAX_DATA) -> None:
         self._channel = channel
-        self.max_request = codec.MAX_DATA if max_request is None else max_request
+        self.max_request = max_request
         self._decoder = codec.MessageDecoder()
         self.pending: dict[int, Pending] = {}
         self.next_stream = 1
@@ -80,7 +80,7 @@ class RPCClient(Receiver):
             fault = f"the answer to {method} is not a {response.DESCRIPTOR.full_name}"
             raise StatusError(Code.INTERNAL, fault) from None
 
-    def receive(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> tuple[()]:
         """Take a piece of the channel's bytes."""
         for message in self._decoder.feed(data):
             if message.type != codec.RESPONSE:
@@ -89,11 +89,12 @@ class RPCClient(Receiver):
                 pending = self.pending.pop(message.stream, None)
             if pending is not None:  # otherwise it came after its deadline
                 pending.put(message)
+        return ()
 
     def closed(self, reason: NRIError) -> None:
         """End every pending call with ``reason``."""
         with self._lock:
-            self._closed = self._closed or reason
+            self._closed = reason
             pending = self.pending
             self.pending = {}
         for call in pending.values():
@@ -110,12 +111,8 @@ class RPCClient(Receiver):
                     # The traceback would grow with every call.
                     raise self._closed.with_traceback(None)
                 self.pending[stream] = pending
-            try:
-                self._channel.send(codec.encode(stream, codec.REQUEST, data))
-            except NRIError:
-                with self._lock:
-                    self.pending.pop(stream, None)
-                raise
+            # It raises only when the connection is closed, and ``closed`` forgets all calls then.
+            self._channel.send(codec.encode(stream, codec.REQUEST, data))
         return stream, pending
 
 
@@ -127,6 +124,6 @@ def _payload(answer: codec.MessageFrame | codec.Oversized) -> bytes:
         response = Response.FromString(answer.data)
     except DecodeError:
         raise StatusError(Code.INTERNAL, "the answer is not a ttrpc.Response") from None
-    if response.HasField("status") and response.status.code != Code.OK:
+    if response.status.code != Code.OK:
         raise StatusError(response.status.code, response.status.message)
     return response.payload

@@ -8,7 +8,6 @@ Malformed input is handled so:
 - a length above the decoder's limit is an ``Oversized``: its data are skipped as they arrive, nothing is kept,
   and the frame after it is read as any other. The connection is not lost.
 - types, flags and ids are handed out as they are; the server and the client check them.
-- a stream that ends within a frame leaves ``MessageDecoder.inside`` true.
 """
 
 from __future__ import annotations
@@ -56,15 +55,10 @@ class MessageDecoder:
         arrived, not for the length in a header.
     """
 
-    def __init__(self, limit: int | None = None) -> None:
-        self._limit = MAX_DATA if limit is None else limit
+    def __init__(self, limit: int = MAX_DATA) -> None:
+        self._limit = limit
         self._buffer = bytearray()
         self._skip = 0
-
-    @property
-    def inside(self) -> bool:
-        """True while a frame has begun and not ended."""
-        return bool(self._buffer) or self._skip > 0
 
     def feed(self, data: bytes) -> list[MessageFrame | Oversized]:
         """Return the frames that end in ``data``, and the oversized ones that begin there, in order."""

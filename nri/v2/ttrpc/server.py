@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -47,6 +48,10 @@ MAX_MESSAGE = 65536
 log = logging.getLogger("nri.v2.ttrpc")
 
 
+def _ignore(*_: object) -> None:
+    """Do nothing."""
+
+
 class Call:
     """One call that a handler serves."""
 
@@ -63,25 +68,24 @@ class Call:
         """True if the answer is an error."""
         self.is_late = False
         """True if the server has answered for the handler, at ``answer_by``."""
-        self.event = ""
-        """The name of the event, which ``nri.v2.stub`` sets."""
-        self.deadline = None if seconds <= 0 else self.received + seconds
+        self.event = request.method
+        """The name of the event, which ``nri.v2.stub`` sets; the method's, if no handler has had it in time."""
+        self.deadline: float | None = None
         """None where the client set no timeout."""
-        if self.deadline is None:
-            self.answer_by = None
-        else:
-            self.answer_by = self.deadline - min(early, seconds / 2)
+        self.answer_by = math.inf
         """Time at which the server answers for a handler that has not finished."""
+        if seconds > 0:
+            self.deadline = self.received + seconds
+            self.answer_by = self.deadline - min(early, seconds / 2)
         self.is_abandoned = False
         """True when the client has made another call before this one was answered: see ``RPCServer``."""
-        self.on_abandoned: Callable[[], object] | None = None
+        self.on_abandoned: Callable[[], object] = _ignore
         """Called when ``is_abandoned`` becomes true, in another thread than the handler's."""
 
     def abandon(self) -> None:
         """Set ``is_abandoned``. Only the server calls this."""
         self.is_abandoned = True
-        if (function := self.on_abandoned) is not None:
-            function()
+        self.on_abandoned()
 
     def remaining(self) -> float | None:
         """Return the seconds until the deadline; None without one."""
@@ -97,8 +101,6 @@ class RPCServer(Receiver):
     :param early: seconds before a call's deadline at which the server answers for its handler, so that the answer
         arrives in time; at most half of the call's timeout.
     :param max_request: bytes of the longest request that is accepted; by default ``nri.v2.ttrpc.MAX_DATA``.
-    :param one_at_a_time: the client makes a call when the one before has returned: if that is not answered, the
-        client has abandoned it.
     :param has_late: handlers also get calls that were answered for them while they waited: ``is_late`` is true then.
     :param answered: called with each call after its answer, in the thread of its handler. It must not raise.
     """
@@ -109,18 +111,16 @@ class RPCServer(Receiver):
         handlers: Mapping[tuple[str, str], MethodHandler],
         *,
         early: float = 0.0,
-        max_request: int | None = None,
-        one_at_a_time: bool = False,
+        max_request: int = codec.MAX_DATA,
         has_late: bool = False,
-        answered: Callable[[Call], object] | None = None,
+        answered: Callable[[Call], object] = _ignore,
     ) -> None:
         self._channel = channel
         self._answered = answered
         self._handlers = handlers
         self._early = early
-        self._is_one_at_a_time = one_at_a_time
         self._has_late = has_late
-        self._max_request = codec.MAX_DATA if max_request is None else max_request
+        self._max_request = max_request
         self._decoder = codec.MessageDecoder(self._max_request)
         self._last_stream = -1
         self._calls: dict[int, Call] = {}
@@ -168,20 +168,16 @@ class RPCServer(Receiver):
         with self._changed:
             return self._changed.wait_for(lambda: self._begun == 0 or self._closed, timeout)
 
-    def due(self) -> float | None:
+    def due(self) -> float:
         """Return the time at which the server must answer for the next handler."""
         with self._changed:
-            return min(
-                [call.answer_by for call in self._calls.values() if call.answer_by is not None],
-                default=None,
-            )
+            return min([call.answer_by for call in self._calls.values()], default=math.inf)
 
     def expire(self) -> None:
         """Answer for the handlers whose time is over."""
         now = time.monotonic()
         with self._changed:
-            calls = self._calls.values()
-            late = [call for call in calls if call.answer_by is not None and call.answer_by <= now]
+            late = [call for call in self._calls.values() if call.answer_by <= now]
         for call in late:
             if self._take(call):
                 call.is_late = call.has_failed = True
@@ -221,10 +217,8 @@ class RPCServer(Receiver):
         with self._changed:
             if self._closed:  # by another thread meanwhile
                 return None
-            if self._is_one_at_a_time:
-                abandoned = list(self._calls.values())
-            else:
-                abandoned = []
+            # A client makes a call when the one before has returned, or when it has abandoned that.
+            abandoned = list(self._calls.values())
             self._calls[stream] = call
             self._begun += 1
         for earlier_call in abandoned:
@@ -241,8 +235,7 @@ class RPCServer(Receiver):
                     self._respond(call.stream, response)
                     call.has_failed = response.status.code != 0
             call.answered = time.monotonic()
-            if self._answered is not None:
-                self._answered(call)
+            self._answered(call)
         finally:
             with self._changed:
                 self._begun -= 1

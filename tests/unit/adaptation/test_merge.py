@@ -10,7 +10,7 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor
 
 from nri.adaptation import ConflictError, EventError
-from nri.adaptation.fields import FIELDS, changed_fields
+from nri.adaptation.fields import FIELDS, changed_fields, of_resources
 from nri.adaptation.merging import Merger
 from nri.adjust.merging import ADDED, BY_ENTRIES, MAP
 from nri.v2 import api
@@ -236,7 +236,7 @@ def test_updates_of_a_container_are_put_together_and_conflict_likewise(event: st
     for path in UPDATABLE:
         first, third = merged_updates(update(path, 1), update(path, 2, "third"), event=event)
         assert (first.container_id, third.container_id) == ("other", "third")
-        assert changed_fields(first) == changed_fields(update(path, 1))
+        assert changed_fields(of_resources(first.linux.resources)) == changed_fields(of_resources(update(path, 1).linux.resources))
         with pytest.raises(
             ConflictError, match=f"both tried to set {api.Field.Name(FIELDS[path].owner)}"
         ):
@@ -252,7 +252,7 @@ def test_an_update_that_changes_nothing_is_in_the_list() -> None:
     }
     for empty in (twice, {"container_id": "other"}):
         (found,) = merged_updates(empty)
-        assert (found.container_id, changed_fields(found)) == ("other", [])
+        assert (found.container_id, changed_fields(of_resources(found.linux.resources))) == ("other", [])
 
 
 @pytest.mark.parametrize("second", [True, False])

@@ -32,8 +32,6 @@ def test_frames_match_the_vectors() -> None:
     for channel, payload, frame in VECTORS:
         assert encode(channel, payload) == frame
         assert decode([frame])[0] == {channel: payload}
-        assert not decode([frame])[1].inside
-        assert all(decode([frame[:size]])[1].inside for size in range(1, len(frame)))
     assert decode([bytes(8) + VECTORS[0][2]])[0] == {2: VECTORS[0][1]}  # after an empty payload
     assert encode(1, b"") == b""
 
@@ -43,9 +41,7 @@ def test_payload_is_handed_out_as_it_arrives_and_not_kept() -> None:
     assert decoder.feed(codec.HEADER.pack(7, MAX_PAYLOAD)) == []
     for _ in range(4):
         assert decoder.feed(bytes(1 << 20)) == [(7, bytes(1 << 20))]
-    assert decoder.inside
     assert decoder.feed(bytes(10)) == [(7, bytes(10))]
-    assert not decoder.inside
 
 
 def lengths(wire: bytes) -> list[int]:
@@ -72,7 +68,6 @@ def test_message_is_a_short_frame_and_one_for_the_rest(size: int, expected: list
     assert lengths(wire) == expected
     streams, decoder = decode([wire])
     assert streams == {3: data}
-    assert not decoder.inside
 
 
 def test_old_nri_has_longer_frames() -> None:

@@ -1,5 +1,6 @@
 """Muxes over socketpairs: their channels, the order of jobs, who reads meanwhile, and how they end."""
 
+import math
 import os
 import socket
 import threading
@@ -33,19 +34,19 @@ class Asking(Recorder):
     def __init__(self, jobs: dict[bytes, Job]) -> None:
         super().__init__()
         self.jobs = jobs
-        self.when: float | None = None
+        self.when = math.inf
         self.expired = 0
 
     def receive(self, data: bytes) -> Sequence[Job]:
         super().receive(data)
         return [self.jobs[bytes([byte])] for byte in data]
 
-    def due(self) -> float | None:
+    def due(self) -> float:
         return self.when
 
     def expire(self) -> None:
-        if self.when is not None and self.when <= time.monotonic():
-            self.when, self.expired = None, self.expired + 1
+        if self.when <= time.monotonic():
+            self.when, self.expired = math.inf, self.expired + 1
 
 
 def attached(sock: socket.socket, receiver: Receiver) -> Mux:
