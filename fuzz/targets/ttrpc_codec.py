@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from fuzz.cutting import LIMIT, held, limited, ways
+from fuzz.cutting import LIMIT, held, ways
 from nri.v2.ttrpc import codec
 from nri.v2.ttrpc.codec import MessageDecoder, MessageFrame, Oversized
 
@@ -16,28 +16,27 @@ _HEADER = struct.Struct(">IIBB")
 
 def check(data: bytes) -> None:
     """Decode the bytes after the first, cut in several ways."""
-    with limited(codec, "MAX_DATA"):
-        stream, cuts = ways(data)
-        expected, inside = _model(stream)
-        for pieces in cuts:
-            assert _decode(pieces) == (expected, inside)
-        whole = [message for message in expected if isinstance(message, MessageFrame)]
-        wire = b"".join(
-            codec.encode(frame.stream, frame.type, frame.data, frame.flags) for frame in whole
-        )
-        assert _decode([wire]) == (whole, False)
+    stream, cuts = ways(data)
+    expected = _model(stream)
+    for pieces in cuts:
+        assert _decode(pieces) == expected
+    whole = [message for message in expected if isinstance(message, MessageFrame)]
+    wire = b"".join(
+        codec.encode(frame.stream, frame.type, frame.data, frame.flags) for frame in whole
+    )
+    assert _decode([wire]) == whole
 
 
-def _decode(pieces: list[bytes]) -> tuple[list[MessageFrame | Oversized], bool]:
-    decoder, frames = MessageDecoder(), []
+def _decode(pieces: list[bytes]) -> list[MessageFrame | Oversized]:
+    decoder, frames = MessageDecoder(LIMIT), []
     for piece in pieces:
         frames += decoder.feed(piece)
         assert held(decoder) <= LIMIT + _HEADER.size, "more is kept than a message has"
-    return frames, decoder.inside
+    return frames
 
 
-def _model(stream: bytes) -> tuple[list[MessageFrame | Oversized], bool]:
-    """Return the messages in the bytes by the format, and whether another has begun."""
+def _model(stream: bytes) -> list[MessageFrame | Oversized]:
+    """Return the messages in the bytes by the format."""
     frames: list[MessageFrame | Oversized] = []
     while len(stream) >= _HEADER.size:
         length, number, kind, flags = _HEADER.unpack_from(stream)
@@ -46,9 +45,7 @@ def _model(stream: bytes) -> tuple[list[MessageFrame | Oversized], bool]:
             frames.append(Oversized(number, kind, length))
         elif len(data) == length:
             frames.append(MessageFrame(number, kind, flags, data))
-        if len(data) < length:
-            return frames, True
-    return frames, bool(stream)
+    return frames
 
 
 def _message(

@@ -33,7 +33,7 @@ def check(data: bytes) -> None:
         stream, (*_, pieces) = ways(data)
         expected = _expected(stream)
         answers = _Answers()
-        server = RPCServer(answers, HANDLERS)
+        server = RPCServer(answers, HANDLERS, max_request=LIMIT)
         try:
             for piece in pieces:
                 jobs = server.receive(piece)
@@ -41,7 +41,7 @@ def check(data: bytes) -> None:
                 for job in jobs:
                     job()
             assert server.wait_until_answered(0), "a request was not answered"
-            assert server.due() is None, "a call that is answered still has a deadline"
+            assert server.due() == float("inf"), "a call that is answered still has a deadline"
         finally:
             server.closed(NRIError("the peer has gone"))
         given = answers.given()

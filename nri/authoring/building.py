@@ -271,7 +271,8 @@ def _answer(command: Sequence[str], name: str, request: Request) -> str:
 
 def _try_v2(executable: str, name: str) -> None:
     """Have the embedded runtime launch a v2 plugin."""
-    identity = split_executable(name) or ("10", name)
+    index, rest = split_executable(name)
+    identity = (index, rest) if index else ("10", name)
     errors: list[object] = []
     lines: list[str] = []
     with Runtime(

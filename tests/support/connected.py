@@ -123,7 +123,7 @@ class PeerByHand:
 
 
 @contextmanager
-def by_hand(handlers: Any, *, idle: Job | None = None, **options: Any) -> Iterator[PeerByHand]:
+def by_hand(handlers: Any, *, idle: Job = list, **options: Any) -> Iterator[PeerByHand]:
     """The raw peer of a server with ``handlers``."""
     ours, theirs = socket.socketpair()
     mux = Mux(theirs, idle=idle)

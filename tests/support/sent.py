@@ -18,7 +18,7 @@ def readable_by_go(
 ) -> Iterator[None]:
     wrong: list[str] = []
 
-    def checked(channel: int, message: bytes, limit: int | None) -> bytes:
+    def checked(channel: int, message: bytes, limit: int) -> bytes:
         wire = encode(channel, message, limit)
         try:
             read = [message for _, message in GoReader().messages(wire)]

@@ -227,6 +227,10 @@ def merged_updates(*updates: Any, event: str = "StopContainer") -> list[api.Cont
     return list(merge(event, {"id": "app"}, responses).update)
 
 
+def updated_fields(update: api.ContainerUpdate) -> list[str]:
+    return changed_fields(of_resources(update.linux.resources))
+
+
 def as_dict(value: Any) -> Any:
     return value if isinstance(value, dict) else json_format.MessageToDict(value)
 
@@ -236,7 +240,7 @@ def test_updates_of_a_container_are_put_together_and_conflict_likewise(event: st
     for path in UPDATABLE:
         first, third = merged_updates(update(path, 1), update(path, 2, "third"), event=event)
         assert (first.container_id, third.container_id) == ("other", "third")
-        assert changed_fields(of_resources(first.linux.resources)) == changed_fields(of_resources(update(path, 1).linux.resources))
+        assert updated_fields(first) == updated_fields(update(path, 1))
         with pytest.raises(
             ConflictError, match=f"both tried to set {api.Field.Name(FIELDS[path].owner)}"
         ):
@@ -252,7 +256,7 @@ def test_an_update_that_changes_nothing_is_in_the_list() -> None:
     }
     for empty in (twice, {"container_id": "other"}):
         (found,) = merged_updates(empty)
-        assert (found.container_id, changed_fields(of_resources(found.linux.resources))) == ("other", [])
+        assert (found.container_id, updated_fields(found)) == ("other", [])
 
 
 @pytest.mark.parametrize("second", [True, False])

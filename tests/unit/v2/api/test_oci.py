@@ -36,10 +36,10 @@ RDT = {"clos_id": {}, "schemata": {"value": ["L3:0=f"]}, "enable_monitoring": {}
 MESSAGE: dict[str, Any] = {
     "annotations": {"a": "1", "-gone": "", "-taken": "", "taken": "2"},
     "mounts": [
-        {"destination": "/data", **FULL["mounts"]["/data"]},
-        {"destination": "/tmp", **FULL["mounts"]["/tmp"]},
         {"destination": "-/old"},
         {"destination": "-/older"},
+        {"destination": "/data", **FULL["mounts"]["/data"]},
+        {"destination": "/tmp", **FULL["mounts"]["/tmp"]},
     ],
     "env": [{"key": "-OLD"}, {"key": "-OLDER"}, {"key": "A", "value": "1"}],
     "hooks": {field.name: [HOOK_MESSAGE] for field in api.Hooks.DESCRIPTOR.fields}
@@ -115,7 +115,7 @@ CONTAINER: dict[str, Any] = {
     "env": ["A=1"],
     "rlimits": FULL["rlimits"],
     "hooks": MESSAGE["hooks"],
-    "mounts": MESSAGE["mounts"][:2],
+    "mounts": MESSAGE["mounts"][2:],
     "user": {"uid": 1, "gid": 2, "additional_gids": [3]},
     "linux": {
         "oom_score_adj": {},

@@ -315,7 +315,7 @@ def test_receiver_that_fails_closes_the_connection(
     pair: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(Recorder):
-        def receive(self, data: bytes) -> None:
+        def receive(self, data: bytes) -> Sequence[Job]:
             raise RuntimeError("a bug")
 
     receiver = Broken()

@@ -243,7 +243,7 @@ KNOWN = ", ".join(events.BY_RPC)
         (
             ["RunPodSandbox", "StopContainer", "StartContainer"],
             (
-                "configure chose StopContainer, StartContainer, "
+                "configure chose StartContainer, StopContainer, "
                 "but the plugin handles only RunPodSandbox, CreateContainer"
             ),
         ),

@@ -64,9 +64,7 @@ def test_hanging_handler_is_answered_for_after_a_long_job_that_nobody_waited_for
     for _ in range(3):
         release.clear()
         handlers = methods(Quick=echo, Hang=hang)
-        with by_hand(
-            handlers, idle=lambda: time.sleep(3 * RELIEVED_AFTER)
-        ) as peer:
+        with by_hand(handlers, idle=lambda: time.sleep(3 * RELIEVED_AFTER)) as peer:
             peer.request(1, "Quick")
             assert peer.answer()[:2] == (1, 0)
             time.sleep(6 * RELIEVED_AFTER)  # it is done, and the relief waits for input
