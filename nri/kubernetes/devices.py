@@ -291,7 +291,7 @@ class DevicePlugin:
         :raises NRIError: konfine's record cannot be read or written.
         """
         cpus = self._cpus
-        if not cpus.record.has_promises():
+        if not cpus.record.promises():
             return
         with Record(cpus.conf.run, cpus.conf.sys, within=ALLOCATES_WITHIN) as record:
             record.follow(frozenset([_cpu(name) for name in listed if _DEVICE.fullmatch(name)]))

@@ -111,8 +111,10 @@ class PoolConf(Conf):
 
 
 _ALLOW = Table(
-    *[Key(name, fields.NAMESPACES, default=True) for name in ("class", "cpus")],
-    *[Key(name, fields.NAMESPACES, default=False) for name in ("exclusive", "pools")],
+    Key("class", fields.NAMESPACES, default=True),
+    Key("cpus", fields.NAMESPACES, default=True),
+    Key("exclusive", fields.NAMESPACES, default=False),
+    Key("pools", fields.NAMESPACES, default=False),
     nulls=True,
 )
 
@@ -282,11 +284,12 @@ def allowed(
         reserved = frozenset()
     unreserved = _unreserved(request, parents, reserved)
     cpus = unreserved - isolated
-    if not cpus and parents - isolated:
-        cpus = parents - isolated
-        metadata["reserved"] = "all other CPUs are isolated"
-    elif not cpus:
+    if not cpus:
+        # Those that are not reserved are isolated: the others, if there are some.
         cpus = unreserved
+        if parents - isolated:
+            cpus = parents - isolated
+            metadata["reserved"] = "all other CPUs are isolated"
     listed = requested_list(request)
     if listed is not None:
         cpus = _narrow_to_list(request, listed, parents, unreserved, cpus, metadata)
@@ -319,12 +322,12 @@ def _kubelets_reserved(
 
     With the static policy, its list for shared containers has all CPUs that no container has exclusively.
     """
-    from nri.cgroups import CpuListError, parse_cpus
+    from nri.cgroups import CpuListError
 
-    if not isinstance(listed, str) or not request.namespace:
+    if not request.namespace:
         return frozenset()
     try:
-        cpus = parse_cpus(listed)
+        cpus = _parsed(listed)
     except CpuListError:
         return frozenset()
     return cpus if cpus <= reserved else frozenset()
@@ -340,7 +343,8 @@ def _unreserved(
     from nri.cgroups import CgroupError, render_cpus
 
     if parents <= reserved:
-        has, kept = (shorten(render_cpus(cpus), 200) for cpus in (parents, reserved))
+        has = shorten(render_cpus(parents), 200)
+        kept = shorten(render_cpus(reserved), 200)
         raise CgroupError(
             f"no CPU is left for {shorten(request.id, 80)}: its parent cgroup has {has}, and conf.systemReserved is "
             f"{kept}; expected one that leaves a CPU of the parent's"
@@ -352,18 +356,28 @@ def narrow(
     cpus: frozenset[int], where: str, listed: object, metadata: dict[str, str]
 ) -> frozenset[int]:
     """Return the CPUs of *cpus* that a CPU list names; all of them if it is not a CPU list, or names none of them."""
-    from nri.cgroups import CpuListError, parse_cpus, render_cpus
+    from nri.cgroups import CpuListError, render_cpus
 
     try:
-        if not isinstance(listed, str):
-            raise CpuListError(f"found {describe(listed)}, expected a CPU list")
-        if left := cpus & parse_cpus(listed):
+        if left := cpus & _parsed(listed):
             return left
         reason = f"{shorten(repr(listed))} has no CPU of {shorten(render_cpus(cpus))}"
     except CpuListError as error:
         reason = str(error)
     shared.ignore(metadata, where, reason)
     return cpus
+
+
+def _parsed(listed: object) -> frozenset[int]:
+    """Return the CPUs of a list that a request has.
+
+    :raises CpuListError: it is no CPU list.
+    """
+    from nri.cgroups import CpuListError, parse_cpus
+
+    if not isinstance(listed, str):
+        raise CpuListError(f"found {describe(listed)}, expected a CPU list")
+    return parse_cpus(listed)
 
 
 def requested_list(request: Request) -> object:

@@ -7,15 +7,14 @@ container is given them. All other containers of pods share CPUs.
 
 from __future__ import annotations
 
-from nri.cgroups import CgroupError, CpuListError, knobs, parse_cpus, render_cpus
+from nri.cgroups import CgroupError, knobs, render_cpus
 from nri.cgroups.paths import is_pod
-from nri.plugins.konfine.record import text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from nri.plugins.konfine.record import Entry
+    from nri.plugins.konfine.record import Entry, Lists
 
     Set = frozenset[int]
 
@@ -34,7 +33,7 @@ _PARENTS = ("docker", "libpod_parent", "lxc")
 """The names of cgroups whose children are containers, where systemd does not make them."""
 
 
-def sets(point: str, known: Collection[str]) -> dict[str, Set]:
+def sets(point: str, known: Collection[str], lists: Lists) -> dict[str, Set]:
     """Return the CPUs in the cpuset file of each container, by its cgroup's path below the mount; none for no file.
 
     :param point: where the hierarchy of cpuset is mounted.
@@ -48,7 +47,7 @@ def sets(point: str, known: Collection[str]) -> dict[str, Set]:
         if path in known:
             continue
         if _is_container(path):
-            listed[path] = _cpus(text_of(f"{directory}/{KNOB}") or "")
+            listed[path] = lists.of_file(f"{directory}/{KNOB}") or frozenset()
         elif path.count("/") < _DEEPEST and not path.endswith(_NO_CONTAINERS):
             left += _children(directory)
     return listed
@@ -80,10 +79,8 @@ def entries(
     made = {}
     for path, cpus in found.items():
         own = narrowed.get(path, shared)
-        alone: Set = frozenset()
-        if own != shared and lists.count(own) == 1:
-            alone = own - shared
-        if alone:
+        alone = own - shared
+        if alone and lists.count(own) == 1:
             made[path] = _entry(path, "exclusive", cpus=render_cpus(alone))
             if shared and own >= shared:
                 made[path]["plus"] = True
@@ -140,10 +137,3 @@ def _is_id(name: str) -> bool:
     """Return whether a cgroup's name ends with a container's id, as in ``libpod-ID``."""
     id_ = name.rpartition("-")[2]
     return len(id_) == _ID_LENGTH and not id_.strip("0123456789abcdef")
-
-
-def _cpus(text: str) -> Set:
-    try:
-        return parse_cpus(text) if text else frozenset()
-    except CpuListError:
-        return frozenset()

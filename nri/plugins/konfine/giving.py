@@ -15,7 +15,7 @@ from nri.plugins.konfine import allowed, narrow, note_absent, requested_list
 from nri.plugins.konfine.asked import Wish, is_first, name_of, pool_of, requested, wish_of
 from nri.plugins.konfine.record import Record, now
 from nri.plugins.konfine.seen import Seen
-from nri.plugins.konfine.wanted import Wanted
+from nri.plugins.konfine.wanted import NONE, Wanted
 from nri.plugins.konfine.written import Written
 from nri.skel import Refusal
 from nri.skel.scopes import SUBGROUP
@@ -97,7 +97,7 @@ class Giving:
         wanted = self.wanted
         before = wanted.before
         if self._request.release:
-            if before is not None:
+            if before is not NONE:
                 had = self._had(before)
             self._record.containers.pop(wanted.own, None)
         else:
@@ -134,9 +134,11 @@ class Giving:
         refusal = self._enter(entry, wish, within) or asked_wrongly
         if refusal is not None and not self._is_running:
             raise refusal
-        had_others = self._written.settle(cgroup)
         entry = self._record.containers[wanted.own]
+        self._written.tell(entry, wanted.cpus_of(entry))
+        had_others = True
         if cgroup is not None:
+            had_others = self._written.settle(cgroup)
             self._follow(entry, cgroup)
         self._record.save()
         if refusal is not None:
@@ -152,7 +154,7 @@ class Giving:
     def _entry(self, cgroup: Cgroup | None, parents: frozenset[int]) -> Entry:
         """Return the container's entry, as that of one that shares CPUs."""
         request = self._request
-        before: Entry = self.wanted.before or {}
+        before = self.wanted.before
         if requested_list(request) in before.get("told", ()):
             within = before["within"]  # the CPUs that the runtime has of us
         else:
@@ -203,13 +205,12 @@ class Giving:
     def _what_it_has(self) -> Wish:
         """Return the wish of a container for the CPUs that it has."""
         before = self.wanted.before
-        if before is None or before["kind"] != "exclusive":
-            return Wish()
         return Wish("", len(self.wanted.alone(before)), before.get("plus", False))
 
     def _enter(self, entry: Entry, wish: Wish, within: frozenset[int]) -> Refusal | None:
         """Put the container into the record, and take its CPUs from the others; return its refusal."""
         first = is_first(self._request, wish)
+        self.wanted.begin()
         while True:
             refusal = self.wanted.enter(
                 entry, wish, within, is_first=first, is_running=self._is_running
@@ -226,20 +227,19 @@ class Giving:
         is_in_the_way = written.move()
         if written.moved:
             metadata["moved"] = f"{len(written.moved)} other containers"
-        if reasons := self.wanted.reasons():
+        if reasons := self.wanted.reasons.values():
             metadata["held"] = shorten(escape("; ".join(reasons)), 500)
         shared.note_untold(written.systemd, metadata)
         return is_in_the_way
 
     def _follow(self, entry: Entry, cgroup: Cgroup) -> None:
         """Lift the quota of a container that has CPUs alone; give one that had some its quota and memory back."""
-        before = self.wanted.before
         if entry["kind"] == "exclusive":
             _lift_quota(cgroup, entry, self._metadata)
-        elif before is not None:
-            if before["kind"] == "exclusive":
-                _free_memory(cgroup, self._conf, self._metadata)
-            _give_quota_back(cgroup, self._request, entry.pop("quota", ""), self._metadata)
+            return
+        if self.wanted.before["kind"] == "exclusive":
+            _free_memory(cgroup, self._conf, self._metadata)
+        _give_quota_back(cgroup, self._request, entry.pop("quota", ""), self._metadata)
 
     def _describe(self, entry: Entry) -> None:
         """Add what a container has to the metadata."""

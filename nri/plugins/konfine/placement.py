@@ -205,12 +205,9 @@ def _take(topology: Topology, levels: list[list[Set]], free: Set, count: int, ne
 def _split(domains: list[Set], free: Set) -> list[_Part]:
     """Return the domains that have free CPUs, and as one of their own those that are in none."""
     parts = []
-    for domain in domains:
+    for domain in [*domains, free.difference(*domains)]:
         if domain & free:
             parts.append(_Part(domain, domain & free))
-    rest = free.difference(*domains)
-    if rest:
-        parts.append(_Part(rest, rest))
     return parts
 
 

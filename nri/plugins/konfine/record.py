@@ -15,7 +15,7 @@ import os
 import time
 
 from nri import files, trust
-from nri.cgroups import knobs, parse_cpus, render_cpus
+from nri.cgroups import CpuListError, knobs, parse_cpus, render_cpus
 from nri.cgroups.topology import Topology
 from nri.errors import NRIError
 from nri.types import DecodeError, fields, gojson
@@ -120,6 +120,19 @@ class Lists:
             self._texts[cpus] = render_cpus(cpus)
         return self._texts[cpus]
 
+    def of_file(self, path: str) -> Set | None:
+        """Return the set in a cgroup's file, none if it cannot be read or has no list; None if the cgroup is gone.
+
+        No request fails for what another container's cgroup is like.
+        """
+        try:
+            data = knobs.slurp(path, knobs.MAX_KNOB, os.O_CLOEXEC | os.O_NOFOLLOW)
+            return self.cpus(data.decode("ascii", "replace").strip())
+        except OSError:
+            return frozenset() if os.path.isdir(os.path.dirname(path)) else None
+        except CpuListError:
+            return frozenset()
+
 
 class Record:
     """The content of the file, while this process holds the lock; a context manager.
@@ -145,7 +158,7 @@ class Record:
         self._unknown: dict[str, Any] = {}  # keys of a newer build
         self._lock = -1
         self._read = b""
-        self._rules = _rules()
+        self._rules = _rules(self.lists)
 
     def __enter__(self) -> Record:
         try:
@@ -229,6 +242,14 @@ class Record:
         self.containers = _accepted(value, "containers", self._rules["entry"])
         self.pools = _accepted(value, "pools", self._rules["cpus"])
 
+    def running(self) -> dict[str, Entry]:
+        """Return the entries of the containers that have a cgroup."""
+        return {key: entry for key, entry in self.containers.items() if entry["cgroup"]}
+
+    def coming(self) -> dict[str, Entry]:
+        """Return the entries without a cgroup: containers that begin, or begin again, or are over."""
+        return {key: entry for key, entry in self.containers.items() if not entry["cgroup"]}
+
     def promise(self, cpus: frozenset[int], usable: frozenset[int], least: int) -> None:
         """Keep CPUs that the device plugin has allocated for their container, which comes soon.
 
@@ -262,9 +283,7 @@ class Record:
 
         :param listed: the CPUs that pods have as devices, as the kubelet says.
         """
-        for key, entry in list(self.containers.items()):
-            if not key.startswith(_PROMISE):
-                continue
+        for key, entry in self.promises().items():
             promised = parse_cpus(entry.get("counted", ""))
             age = now() - (entry.get("since", 0) - _PROMISE_ENDS)
             if not promised & listed and age > LISTED_WITHIN:
@@ -272,9 +291,9 @@ class Record:
             elif promised <= listed and age > PROMISED_FOR / 2:
                 entry["since"] = now() + _PROMISE_ENDS
 
-    def has_promises(self) -> bool:
-        """Return whether a container that the kubelet has admitted is waited for."""
-        return any(key.startswith(_PROMISE) for key in self.containers)
+    def promises(self) -> dict[str, Entry]:
+        """Return the entries that wait for a container which the kubelet has admitted."""
+        return {key: entry for key, entry in self.containers.items() if key.startswith(_PROMISE)}
 
     def waiting(self, cpus: frozenset[int]) -> set[str]:
         """Return the keys of what waits for one of these CPUs, which the device plugin has allocated.
@@ -282,9 +301,8 @@ class Record:
         The kubelet allocates a device to one pod at a time, and those of an init container to its pod's others, too.
         So they are the promises of a pod, and what its containers have left, or a pod that is over.
         """
-        entries = self.containers.items()
-        without = [(key, entry) for key, entry in entries if not entry["cgroup"]]
-        return {key for key, entry in without if parse_cpus(entry.get("counted", "")) & cpus}
+        coming = self.coming().items()
+        return {key for key, entry in coming if parse_cpus(entry.get("counted", "")) & cpus}
 
     def promised(self, cpus: frozenset[int]) -> str:
         """Return the key of a promise of just these CPUs; "" if there is none."""
@@ -305,9 +323,7 @@ class Record:
         pods = {entry["id"] for entry in self.containers.values() if entry.get("sandbox")}
         late = now() - SETUP_WITHIN
         too_late = now() - KEPT_TIMES * SETUP_WITHIN
-        for key, entry in list(self.containers.items()):
-            if entry["cgroup"]:
-                continue
+        for key, entry in self.coming().items():
             since = entry.get("since", late)
             if entry.get("ended"):
                 is_over = entry.get("pod") not in pods or since < too_late
@@ -357,35 +373,33 @@ def now() -> int:
     return round(time.clock_gettime(time.CLOCK_BOOTTIME))
 
 
-def _rules() -> dict[str, Any]:
+def _rules(lists: Lists) -> dict[str, Any]:
     """Return the rules for the file, and for a CPU list, each of which is parsed once."""
-    verdicts: dict[str, bool] = {"": True}
 
-    def is_cpus(value: str) -> bool:
-        if value not in verdicts:
-            try:
-                verdicts[value] = bool(parse_cpus(value))
-            except ValueError:
-                verdicts[value] = False
-        return verdicts[value]
+    def is_list(value: str) -> bool:
+        try:
+            return bool(lists.cpus(value))
+        except ValueError:
+            return False
 
-    cpus = Rule(str, is_cpus, "a CPU list", {})
-    some = Rule(
-        str, lambda value: value != "" and is_cpus(value), "a CPU list that is not empty", {}
-    )
+    some = Rule(str, is_list, "a CPU list that is not empty", {})
+    cpus = either(some, text(0, 0), expected="a CPU list")
     cgroup = Rule(str, _is_path, "the path of a cgroup", {})
     least = number(0, 2**53)
     count = number(0, 2**53, whole=True)
-    of_all = (("id", text()), ("name", text()), ("cgroup", cgroup))
-    of_any = [Key(name, rule, required=True) for name, rule in of_all]
-    of_any += [
+    of_any = [
+        Key("id", text(), required=True),
+        Key("name", text(), required=True),
+        Key("cgroup", cgroup, required=True),
         Key("pod", text()),
         Key("within", cpus, required=True),
         Key("told", array(cpus)),
         Key("since", least),
         Key("milli", count),
+        Key("untold", FLAG),
+        Key("sandbox", FLAG),
+        Key("subgroup", text(0, 255)),
     ]
-    of_any += [*[Key(name, FLAG) for name in ("untold", "sandbox")], Key("subgroup", text(0, 255))]
     of_single = [
         Key("counted", some),
         Key("plus", FLAG),
@@ -414,30 +428,20 @@ def _rules() -> dict[str, Any]:
         ),
         expected="an entry of the kind shared, exclusive or pool, with its CPUs",
     )
-    keys = [("boot", text()), ("containers", Map(entry, text(1)))]
     of_conf = open_table(
         Key("reserved", cpus, required=True), Key("fixed", Map(cpus, text(1)), required=True)
     )
-    keys += [("pools", Map(cpus, text(1))), ("conf", of_conf)]
     return {
         "entry": entry,
         "cpus": cpus,
         "document": open_table(
-            *[Key(name, rule, required=True) for name, rule in keys], Key("incomplete", text())
+            Key("boot", text(), required=True),
+            Key("containers", Map(entry, text(1)), required=True),
+            Key("pools", Map(cpus, text(1)), required=True),
+            Key("conf", of_conf, required=True),
+            Key("incomplete", text()),
         ),
     }
-
-
-def text_of(path: str) -> str | None:
-    """Return the text of a file of a cgroup, "" if it cannot be read; None if the cgroup is gone."""
-    try:
-        return (
-            knobs.slurp(path, knobs.MAX_KNOB, os.O_CLOEXEC | os.O_NOFOLLOW)
-            .decode("ascii", "replace")
-            .strip()
-        )
-    except OSError:
-        return "" if os.path.isdir(os.path.dirname(path)) else None
 
 
 def _is_path(value: object) -> bool:

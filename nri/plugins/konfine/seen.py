@@ -6,12 +6,12 @@ konfine was not run for the container) has the CPUs that its own file says (``.f
 
 from __future__ import annotations
 
-from nri.cgroups import CgroupError, CpuListError, Mounts, find
+from nri.cgroups import CgroupError, Mounts, find
 from nri.cgroups.paths import expand
 from nri.cgroups.topology import present_cpus
 from nri.plugins.konfine import found
 from nri.plugins.konfine.asked import name_of
-from nri.plugins.konfine.record import text_of
+from nri.plugins.konfine.wanted import NONE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Seen:
     """The cpuset files of the containers.
 
-    :ivar texts: the CPUs of each container that has a cgroup, as its file says, by its key; "" for none.
+    :ivar sets: the CPUs of each container that has a cgroup, as its file says, by its key.
     :ivar parted: the names of the containers that have lost CPUs which another one has alone, too.
     :ivar rebuilt: why the record was made again; "" if it was not, or nothing was found.
     """
@@ -38,16 +38,15 @@ class Seen:
         if mount is None:
             raise CgroupError("no cgroup hierarchy with the controller cpuset is mounted, v1 or v2")
         self.mount = mount
-        self.texts: dict[str, str] = {}
+        self.sets: dict[str, Set] = {}
         self.parted: list[str] = []
         self.rebuilt = ""
 
     def survey(self, request: Request) -> None:
         """Compare the record with the cgroups, and make it again if it lacks containers."""
         record = self._record
-        for key, entry in list(record.containers.items()):
-            if entry["cgroup"]:
-                self._look(key, entry)
+        for key, entry in record.running().items():
+            self._look(key, entry)
         self._part()
         record.expire()
         if not record.rebuilt:
@@ -62,16 +61,11 @@ class Seen:
 
     def _look(self, key: str, entry: Entry) -> None:
         """Note what a container's file says, or that it has ended."""
-        text = text_of(f"{self.mount.point}{entry['cgroup']}/{found.KNOB}")
-        if text is None:
+        own = self._record.lists.of_file(f"{self.mount.point}{entry['cgroup']}/{found.KNOB}")
+        if own is None:
             self._record.end(key)
             return
-        try:
-            own = self._record.lists.cpus(text)
-        except CpuListError:  # no request fails for another container's sake
-            text = ""
-            own = frozenset()
-        self.texts[key] = text
+        self.sets[key] = own
         if not entry["id"] and entry["kind"] == "exclusive" and not entry.get("plus"):
             self._follow(key, entry, own)
 
@@ -87,9 +81,7 @@ class Seen:
     def _part(self) -> None:
         """Take CPUs that two containers have alone from the later one: its own next request gives it others."""
         taken: Set = frozenset()
-        for entry in self._record.containers.values():
-            if not entry["cgroup"]:
-                continue
+        for entry in self._record.running().values():
             own = self._wanted.alone(entry)
             left = own - taken
             taken |= own
@@ -105,21 +97,20 @@ class Seen:
         :param is_whole: also those that share CPUs; else konfine is not to run for them, and leaves them alone.
         """
         containers = self._record.containers
-        lists = self._record.lists
         wanted = self._wanted
-        known = {entry["cgroup"] for entry in containers.values()}
-        listed = found.sets(self.mount.point, known - {""})
+        known = {entry["cgroup"] for entry in self._record.running().values()}
+        listed = found.sets(self.mount.point, known, self._record.lists)
         shared = []
         for key, entry in containers.items():
-            if entry["kind"] == "shared" and key in self.texts:
-                shared.append(lists.cpus(self.texts[key]))
+            if entry["kind"] == "shared" and key in self.sets:
+                shared.append(self.sets[key])
         nobodys = wanted.conf.system_reserved.union(*wanted.fixed.values())
         present = present_cpus(wanted.conf.sys) - wanted.topology.isolated - nobodys
         added = found.entries(listed, shared, wanted.usable - nobodys, present, nobodys)
         for path, entry in added.items():
             if is_whole or entry["kind"] == "exclusive":
                 containers[path] = entry
-                self.texts[path] = lists.text(listed[path])
+                self.sets[path] = listed[path]
 
     def find_own(self, request: Request) -> None:
         """Find the entry of the request's container.
@@ -129,21 +120,19 @@ class Seen:
         wanted = self._wanted
         wanted.own = self._key(request)
         wanted.path = self._path(request)
-        before = wanted.containers.get(wanted.own)
-        if before is None and wanted.path:
-            before = self._of_cgroup(wanted.path)
-        if before is not None and "pod" not in before:
+        before = wanted.containers.get(wanted.own) or self._of_cgroup(wanted.path)
+        if "pod" not in before:
             # It was found by its cgroup alone.
             before["id"] = request.id
             before["pod"] = request.sandbox_id
             before["name"] = name_of(request)
         wanted.before = before
 
-    def _of_cgroup(self, path: str) -> Entry | None:
-        for entry in self._wanted.containers.values():
+    def _of_cgroup(self, path: str) -> Entry:
+        for entry in self._record.running().values():
             if entry["cgroup"] == path:
                 return entry
-        return None
+        return NONE
 
     def _key(self, request: Request) -> str:
         if request.cgroups_path:
@@ -162,10 +151,9 @@ class Seen:
 
     def parents(self, request: Request) -> Set:
         """Return the CPUs that the cgroup above a container may use, whose own cgroup does not exist yet."""
-        above = ""
-        if request.cgroups_path:  # without a path the runtime chooses one
-            above = expand(request.cgroups_path).rpartition("/")[0]
         try:
+            # Without a path the runtime chooses one.
+            above = expand(request.cgroups_path).rpartition("/")[0]
             return find(above or "/", mounts=self.mounts).effective_cpus()
         except CgroupError:
             return self._wanted.topology.online

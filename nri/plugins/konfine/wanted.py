@@ -29,17 +29,18 @@ if TYPE_CHECKING:
 
     Set = frozenset[int]
 
+NONE: Entry = {
+    "id": "",
+    "pod": "",
+    "name": "",
+    "cgroup": "",
+    "kind": "shared",
+    "cpus": "",
+    "within": "",
+}
+"""The entry of a container that has none: it has no CPUs of konfine's."""
+
 _AGAIN = "delete the pod to have it scheduled again"
-
-
-class _Holding:
-    """CPUs that a container keeps, and why."""
-
-    __slots__ = ("cpus", "reason")
-
-    def __init__(self, cpus: Set, reason: str) -> None:
-        self.cpus = cpus
-        self.reason = reason
 
 
 class Wanted:
@@ -47,7 +48,7 @@ class Wanted:
 
     :ivar own: the key of the request's container.
     :ivar path: the path of its cgroup below the mount; "" if it is not known.
-    :ivar before: its entry as it was; None if there was none.
+    :ivar before: its entry as it was; ``NONE`` if there was none.
     :ivar usable: the CPUs that can be shared.
     :ivar isolated: those that only containers which ask for CPUs alone get.
     :ivar fixed: the CPUs of the pools that name them.
@@ -63,13 +64,14 @@ class Wanted:
         self._pools = {pool.name: pool for pool in conf.pools}
         self.own = ""
         self.path = ""
-        self.before: Entry | None = None
-        self._undo: dict[str, Entry | None] = {}
-        """The entries that the request has changed, as they were."""
-        self._held: dict[str, _Holding] = {}
-        """The CPUs of containers that keep some which are not theirs any more, and the reason. No other gets those
-        that the kernel does not take from them, nor those of another conf's pool; one whom the conf leaves none
-        hinders no other."""
+        self.before = NONE
+        self._was: dict[str, Entry] = {}
+        """The entries as they were before the request, which may be refused."""
+        self._kept: Set = frozenset()
+        """The CPUs that containers keep which are not theirs any more. No other gets those that the kernel does not
+        take from them, nor those of another conf's pool; one whom the conf leaves none hinders no other."""
+        self.reasons: dict[str, str] = {}
+        """The reason for each of these containers."""
 
     @property
     def containers(self) -> dict[str, Entry]:
@@ -100,8 +102,8 @@ class Wanted:
         plan: dict[str, Set] = {}
         without: dict[str, NRIError] = {}
         alike: dict[tuple[object, ...], Set] = {}
-        for key, entry in self.containers.items():
-            if not entry["cgroup"] or key == self.own:
+        for key, entry in self.record.running().items():
+            if key == self.own:
                 continue
             kind = entry["kind"], entry.get("pool"), entry["cpus"], entry.get("plus")
             facts = (*kind, entry["within"])
@@ -196,15 +198,15 @@ class Wanted:
                     return error
                 refusal = error
                 alone = had
-                is_plus = before is not None and before.get("plus", False)
+                is_plus = before.get("plus", False)
         if alone:
             _have_alone(entry, alone, wish.listed, is_plus=is_plus)
         self._replace(entry)
         for key in left:
-            self._put(key, None)
+            self.containers.pop(key, None)
         self._spend(spent, alone)
-        if before is None and not left:
-            self._put(self.record.promised(wish.listed), None)
+        if before is NONE and not left:
+            self.containers.pop(self.record.promised(wish.listed), None)
         return self.fit_pools(within, is_running=is_running) or refusal
 
     def _had(self, others: set[str]) -> Set:
@@ -212,10 +214,7 @@ class Wanted:
 
         :param others: the keys of what has CPUs for it.
         """
-        before = self.before
-        if before is None:
-            return frozenset()
-        return self.alone(before) - self.taken(self.own, self.path, *others)
+        return self.alone(self.before) - self.taken(self.own, self.path, *others)
 
     def _get(
         self,
@@ -303,7 +302,7 @@ class Wanted:
     def _has_room(self, listed: Set, within: Set, but: set[str]) -> bool:
         """Return whether the request's container can have just the CPUs that the device plugin has allocated."""
         given = self.conf.exclusive
-        free = (self.usable | self.isolated) - self.taken(*but) - self._kept()
+        free = (self.usable | self.isolated) - self.taken(*but) - self._kept
         if not listed <= within & free:
             return False
         if given.whole_cores and listed.union(*self.topology.cores_of(listed)) != listed:
@@ -319,7 +318,7 @@ class Wanted:
         given = self.conf.exclusive
         if count < len(kept):
             return choose(self.topology, kept, count, whole=given.whole_cores, spread=True)
-        held = self._kept()
+        held = self._kept
         taken = self.taken(*but)
         isolated = (self.isolated & within) - taken - held
         if isolated and kept <= self.isolated:
@@ -351,13 +350,11 @@ class Wanted:
 
     def _holders(self) -> str:
         """Return who has the CPUs that are not shared, as the end of a sentence; "" if there are none."""
-        listed = self.reasons()
+        listed = list(self.reasons.values())
         for key, entry in self.containers.items():
             if entry["cpus"] and key != self.own:
                 listed.append(f"{entry['name']} has {entry['cpus']}")
-        pools = {**self.record.pools}
-        for name, cpus in self.fixed.items():
-            pools[name] = render_cpus(cpus)
+        pools = self.record.pools | self.record.conf["fixed"]
         listed += [f"the pool {name} has {cpus}" for name, cpus in pools.items() if cpus]
         return f"; {shorten(', '.join(listed), 500)}" if listed else ""
 
@@ -370,8 +367,8 @@ class Wanted:
         """
         is_of_kubernetes = entry["name"].count("/") == 2
         keys = []
-        for key, other in self.containers.items():
-            if other["cgroup"] or key == self.own or other["name"] != entry["name"]:
+        for key, other in self.record.coming().items():
+            if key == self.own or other["name"] != entry["name"]:
                 continue
             has_failed = is_of_kubernetes and not other.get("ended")
             if has_failed or _is_of_pod(other, entry):
@@ -405,35 +402,29 @@ class Wanted:
             if len(self.usable - self.taken()) < self._least_shared():
                 rest -= self.usable
             if not rest:
-                self._put(key, None)
+                del self.containers[key]
                 continue
             entry["cpus"] = render_cpus(rest)
             if "counted" not in entry:  # else they are the pod's as long as it lives
                 entry.setdefault("since", now())
-            self._put(key, entry)
+            self.containers[key] = entry
 
     # Changes of the record that a refusal takes back
 
     def _replace(self, entry: Entry) -> None:
         """Put the request's container into the record, in place of what its cgroup had under another path or none."""
-        for key, other in list(self.containers.items()):
-            if entry["cgroup"] and other["cgroup"] == entry["cgroup"]:
-                self._put(key, None)
-        self._put(self.own, entry)
+        for key, other in self.record.running().items():
+            if other["cgroup"] == entry["cgroup"]:
+                del self.containers[key]
+        self.containers[self.own] = entry
 
-    def _put(self, key: str, entry: Entry | None) -> None:
-        """Change the record for the request, which may be refused; None takes an entry out."""
-        self._undo.setdefault(key, self.containers.get(key))
-        if entry is not None:
-            self.containers[key] = entry
-        else:
-            self.containers.pop(key, None)
+    def begin(self) -> None:
+        """Note the record as it is before the request's container is put into it."""
+        self._was = self.containers.copy()
 
     def _restore(self) -> None:
         """Make the record as it was before the request."""
-        for key, entry in self._undo.items():
-            self._put(key, entry)
-        self._undo.clear()
+        self.record.containers = self._was.copy()
 
     # Pools
 
@@ -469,14 +460,14 @@ class Wanted:
             pools.pop(name, None)
             if cpus:
                 pools[name] = render_cpus(cpus)
-        own = self.containers.get(self.own)
-        if own is None or own["kind"] != "pool":
+        own = self.containers.get(self.own, NONE)
+        if own["kind"] != "pool":
             return None
         return self._refused_by_pool(own, is_running=is_running)
 
     def _fitted(self, name: str, asked: int, within: Set) -> Set:
         """Return the CPUs of a pool that grows, with as many as its containers ask for, or as there are."""
-        held = self._kept()
+        held = self._kept
         have = self._growing(name) & self.topology.online - held
         want = len(have)  # of a pool that the conf does not have any more
         if name in self._pools:
@@ -514,22 +505,13 @@ class Wanted:
         :param kept: those that no other gets.
         :param lost: those that are not its own any more.
         """
-        is_new = key not in self._held
-        self._held[key] = _Holding(kept, reason)
-        own = self.containers.get(self.own)
-        if own is None or not is_new:
+        is_new = key not in self.reasons
+        self.reasons[key] = reason
+        self._kept |= kept
+        own = self.containers.get(self.own, NONE)
+        if not is_new:
             return False
         return bool(lost & (self.alone(own) | self._growing(own.get("pool", ""))))
-
-    def reasons(self) -> list[str]:
-        """Return why containers keep CPUs, a text for each."""
-        return [holding.reason for holding in self._held.values()]
-
-    def _kept(self) -> Set:
-        kept: Set = frozenset()
-        for holding in self._held.values():
-            kept |= holding.cpus
-        return kept
 
 
 def _is_of_pod(one: Entry, other: Entry) -> bool:

@@ -36,7 +36,7 @@ class Written:
         self._tells = tells
         self._lists = wanted.record.lists
         self.systemd = Systemd(run)
-        self.moved: list[str] = []
+        self.moved: set[str] = set()
 
     def move(self) -> bool:
         """Give all other containers their CPUs; one that the conf leaves none keeps what it has.
@@ -49,8 +49,8 @@ class Written:
         wanted.record.save()
         taken = wanted.taken()
         has = {}
-        for key, text in self._seen.texts.items():
-            has[key] = self._lists.cpus(text) or wanted.topology.online
+        for key, cpus in self._seen.sets.items():
+            has[key] = cpus or wanted.topology.online
         is_in_the_way = False
         for key in sorted(plan, key=lambda key: not plan[key] <= has[key]):
             error = self._give_or_why_not(key, plan[key])
@@ -83,21 +83,19 @@ class Written:
 
     def _give(self, key: str, cpus: Set) -> None:
         entry = self._wanted.containers[key]
-        has_others = self._seen.texts[key] != self._lists.text(cpus)
+        has_others = self._seen.sets[key] != cpus
         if has_others or self._is_to_be_told(entry):
             cgroup = self._cgroup(entry)
             self._write(entry, cgroup, cpus)
         if not has_others:
             return
-        self._seen.texts[key] = self._lists.text(cpus)
-        if key not in self.moved:
-            self.moved.append(key)
-        self._tell(entry, cpus)
+        self._seen.sets[key] = cpus
+        self.moved.add(key)
+        self.tell(entry, cpus)
 
-    def settle(self, cgroup: Cgroup | None) -> bool:
+    def settle(self, cgroup: Cgroup) -> bool:
         """Give the request's container its CPUs.
 
-        :param cgroup: its cgroup; None if that does not exist yet.
         :returns: whether it had others before.
         :raises CgroupError: the kernel refuses them.
         :raises NRIError: the conf leaves it none.
@@ -105,9 +103,6 @@ class Written:
         wanted = self._wanted
         own = wanted.containers[wanted.own]
         cpus = wanted.cpus_of(own)
-        self._tell(own, cpus)
-        if cgroup is None:
-            return False
         has_others = cgroup.cpus() != cpus
         if own["kind"] == "exclusive" and wanted.conf.exclusive.memory:
             cgroup.write("cpuset.mems", wanted.topology.memory_of(wanted.alone(own)))
@@ -122,7 +117,7 @@ class Written:
         if cgroup.untold:
             entry["untold"] = True
 
-    def _tell(self, entry: Entry, cpus: Set) -> None:
+    def tell(self, entry: Entry, cpus: Set) -> None:
         """Add CPUs to those that the runtime gets from konfine: in later requests they are no list of the kubelet."""
         if self._tells:
             entry["told"] = [*entry.get("told", [])[-3:], self._lists.text(cpus)]
@@ -132,9 +127,8 @@ class Written:
         containers = self._wanted.containers
         ids = [entry["id"] for entry in containers.values()]
         updates = []
-        for key in self.moved:
-            entry = containers.get(key)
-            if entry is None or entry.get("sandbox"):
+        for key, entry in containers.items():
+            if key not in self.moved or entry.get("sandbox"):
                 continue
             if entry["id"] and ids.count(entry["id"]) == 1:
                 resources = {"cpu": {"cpus": self._lists.text(self._wanted.cpus_of(entry))}}
@@ -148,8 +142,7 @@ class Written:
         """
         if cgroup is not None:
             return cgroup.directory("cpuset").removeprefix(self._seen.mount.point)
-        before = self._wanted.before
-        return "" if before is None else before["cgroup"]
+        return self._wanted.before["cgroup"]
 
     def _cgroup(self, entry: Entry) -> Cgroup:
         """Return a container's cgroup where it was found: its path and its process may not lead there any more."""

@@ -12,8 +12,9 @@ import os
 from nri import __version__, skel
 from nri.errors import NRIError, escape
 from nri.plugins import annotated, shared
-from nri.skel import Plugin, fields, scoped, why_not_allowed
+from nri.skel import Plugin, fields
 from nri.skel.scopes import container_name
+from nri.types import DecodeError, gojson
 from nri.types.gojson import shorten
 from nri.types.oci_values import CDI_DEVICE, VARIABLE
 from nri.types.table import FLAG, Key, Map, Rule, Table, either, number, text
@@ -69,7 +70,10 @@ _KNOBS = Table(
         ),
     ),
     Key("cpu.bvt_warp_ns", number(-2, 2, whole=True, expected="an integer from -2 to 2")),
-    *[Key(name, _BYTES) for name in ("memory.min", "memory.low", "memory.high", "memory.swap.max")],
+    Key("memory.min", _BYTES),
+    Key("memory.low", _BYTES),
+    Key("memory.high", _BYTES),
+    Key("memory.swap.max", _BYTES),
     Key("memory.oom.group", FLAG),
     Key("io.weight", number(1, 10000, whole=True, expected="an integer from 1 to 10000")),
     Key("pids.max", number(1, 4194304, whole=True, expected="an integer from 1 to 4194304")),
@@ -213,33 +217,27 @@ class _Run:
 
         return read_batch(self.request.annotations[SPEC], None)
 
-    def _class(self) -> str | None:
-        """Return the class of the container; None if it has none that counts."""
+    def _class(self) -> str:
+        """Return the class of the container; "" if it has none that counts."""
         for key in (self.conf.key, self.conf.priority_key):
-            entry = scoped(self.request, key)
-            if entry is None:
-                continue
-            reason = why_not_allowed(self.request, self.conf.allow["class"], "allow.class")
-            if not reason:
+            entry = shared.allowed_value(self.request, self.conf.allow, "class", key, self.metadata)
+            if entry is not None:
                 return entry[1]
-            shared.ignore(self.metadata, entry[0], reason)
-            return None
-        return None
+        return ""
 
     def _adjust(self, batch: Batch | None) -> dict[str, Any]:
         """Return the changes of a container that is about to be created: all of them are its pod's wishes."""
+        from nri.plugins.qos import made
+
         request = self.request
         conf = self.conf
         adjust: dict[str, Any] = {}
-        if conf.env or conf.cdi_devices:
-            from nri.plugins.qos import made
-
-            env = made.variables(request, conf.allow, conf.env, self.metadata)
-            if env:
-                adjust["env"] = env
-            devices = made.devices(request, conf.allow, conf.cdi_devices, self.metadata)
-            if devices:
-                adjust["cdiDevices"] = devices
+        env = made.variables(request, conf.allow, conf.env, self.metadata)
+        if env:
+            adjust["env"] = env
+        devices = made.devices(request, conf.allow, conf.cdi_devices, self.metadata)
+        if devices:
+            adjust["cdiDevices"] = devices
         if batch is not None:
             adjust["linux"] = {"resources": batch.resources()}
         return {"adjust": adjust, "pod_asked": True} if adjust else {}
@@ -247,12 +245,12 @@ class _Run:
     def _apply(self, batch: Batch | None) -> None:
         """Write the knobs of the class and the batch resources, and give back others that were written."""
         class_ = self._class()
-        knobs = self.conf.containers.get(class_ or "", {})
-        of_pod = self.conf.pods.get(class_ or "", {})
+        knobs = self.conf.containers.get(class_, {})
+        of_pod = self.conf.pods.get(class_, {})
         was_written = any(name.removeprefix("pod.") in _WRITTEN for name in self.before)
         has_knobs = bool(knobs or of_pod) or was_written
         if not has_knobs and batch is None:
-            if class_ is not None:
+            if class_:
                 self.metadata["skipped"] = f"no knobs for the class {shorten(escape(class_), 100)}"
             return
         if class_:
@@ -273,24 +271,21 @@ class _Run:
         The pod is first, since it bounds the container. But a pod whose quota is lowered comes after it: v1 takes no
         quota that is less than one below it.
         """
-        pod = writer.pod
-        is_container = not self.request.is_sandbox
-        if pod is None:
-            if of_pod:
-                self.metadata["pod"] = (
-                    "none: the cgroup above the container's is not one that the kubelet made for "
-                    "a pod"
-                )
-            if is_container:
-                writer.container.apply(_ORDER, knobs, batch)
-            return
-        whole = self._batch_of_pod(batch)
-        is_pod_last = is_container and writer.is_pod_lowered(whole)
-        if is_pod_last:
-            writer.container.apply(_ORDER, knobs, batch)
-        pod.apply(_ORDER, of_pod, whole)
-        if is_container and not is_pod_last:
-            writer.container.apply(_ORDER, knobs, batch)
+        whole = None
+        steps = []
+        if writer.pod is not None:
+            whole = self._batch_of_pod(batch)
+            steps.append((writer.pod, of_pod, whole))
+        elif of_pod:
+            self.metadata["pod"] = (
+                "none: the cgroup above the container's is not one that the kubelet made for a pod"
+            )
+        if not self.request.is_sandbox:
+            steps.append((writer.container, knobs, batch))
+            if writer.is_pod_lowered(whole):
+                steps.reverse()
+        for level, of_class, resources in steps:
+            level.apply(_ORDER, of_class, resources)
 
     def _resize(self, batch: Batch | None) -> dict[str, Any]:
         """Keep batch resources, and make way for what the runtime is about to write, or the kernel would refuse it:
@@ -298,7 +293,7 @@ class _Run:
         """
         is_sandbox = self.request.is_sandbox
         of_class = self.conf.pods if is_sandbox else self.conf.containers
-        is_idle = bool(of_class.get(self._class() or "", {}).get("cpu.idle"))
+        is_idle = bool(of_class.get(self._class(), {}).get("cpu.idle"))
         quota = self._new_quota(batch)
         if quota or is_idle:
             cgroup = shared.cgroup(self.request, self.conf)
@@ -374,6 +369,18 @@ class _Run:
         mounts = Mounts.read(self.conf.mountinfo)
         self.metadata |= spread(cgroup, self.conf.run, mounts, systemd, own=own, ends=ends)
         shared.note_untold(systemd, self.metadata)
+
+
+def loaded(text: str, where: str) -> object:
+    """Return the value of a text that must be JSON.
+
+    :param where: the annotation's key, which begins the error.
+    :raises Refusal: it is not.
+    """
+    try:
+        return gojson.loads(text)
+    except DecodeError as error:
+        raise skel.Refusal(f"{where}: {error}") from error
 
 
 def main() -> None:

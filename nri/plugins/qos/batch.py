@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from nri.cgroups.knob_values import MAX_SHARES, MIN_SHARES
 from nri.cgroups.quota import MAX_QUOTA_US
-from nri.plugins.qos import SPEC
+from nri.plugins.qos import SPEC, loaded
 from nri.skel import Refusal
-from nri.types import DecodeError, gojson
 from nri.types.gojson import describe, shorten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    Amounts = dict[tuple[str, str], int]
+    """What a container asks for, by ``requests`` or ``limits``, and ``CPU`` or ``MEMORY``."""
 
 CPU = "kubernetes.io/batch-cpu"
 MEMORY = "kubernetes.io/batch-memory"
@@ -43,16 +45,6 @@ _UNITS |= {unit: (1, 1000**power) for power, unit in enumerate("mun", 1)}
 """The factor and the divisor of each unit."""
 
 
-class Asked:
-    """The amounts that one container asks for, by ``CPU`` and ``MEMORY``."""
-
-    __slots__ = ("limits", "requests")
-
-    def __init__(self, requests: dict[str, int], limits: dict[str, int]) -> None:
-        self.requests = requests
-        self.limits = limits
-
-
 class Batch:
     """The batch resources of one container, or of all containers of a pod.
 
@@ -64,27 +56,22 @@ class Batch:
 
     __slots__ = ("memory", "quota", "request", "shares")
 
-    def __init__(self, containers: list[Asked], init: list[Asked]) -> None:
+    def __init__(self, containers: list[Amounts], init: list[Amounts]) -> None:
         """Take the greatest of *init*, or the sum of *containers*, as in the kubelet.
 
         A container without a limit leaves its pod without one; a limit of 0 is the least that the kernel takes.
         """
-        limits = [asked.limits for asked in containers]
-        limits_of_init = [asked.limits for asked in init]
-        requests = [asked.requests for asked in containers]
-        requests_of_init = [asked.requests for asked in init]
-
-        most = _total(CPU, limits, limits_of_init)
-        cpu = _total(CPU, requests, requests_of_init) or most
+        most = _total(("limits", CPU), containers, init)
+        cpu = _total(("requests", CPU), containers, init) or most
         self.shares = min(max(cpu * 1024 // 1000, MIN_SHARES), MAX_SHARES)
         self.quota: int | None = None
-        if _all_have(CPU, limits + limits_of_init):
+        if _all_have(("limits", CPU), containers + init):
             self.quota = min(max(most * PERIOD // 1000, _LEAST_QUOTA_US), MAX_QUOTA_US)
 
-        self.request = _total(MEMORY, requests, requests_of_init)
+        self.request = _total(("requests", MEMORY), containers, init)
         self.memory: int | None = None
-        if _all_have(MEMORY, limits + limits_of_init):
-            memory = _total(MEMORY, limits, limits_of_init)
+        if _all_have(("limits", MEMORY), containers + init):
+            memory = _total(("limits", MEMORY), containers, init)
             self.memory = min(max(memory, _LEAST_MEMORY), _MOST)
 
     def resources(self) -> dict[str, dict[str, int]]:
@@ -98,7 +85,7 @@ class Batch:
         return resources
 
 
-def _total(kind: str, containers: list[dict[str, int]], init: list[dict[str, int]]) -> int:
+def _total(kind: tuple[str, str], containers: list[Amounts], init: list[Amounts]) -> int:
     total = 0
     for amounts in containers:
         total += amounts.get(kind, 0)
@@ -107,8 +94,8 @@ def _total(kind: str, containers: list[dict[str, int]], init: list[dict[str, int
     return total
 
 
-def _all_have(kind: str, limits: list[dict[str, int]]) -> bool:
-    return all(kind in amounts for amounts in limits)
+def _all_have(kind: tuple[str, str], containers: list[Amounts]) -> bool:
+    return all(kind in amounts for amounts in containers)
 
 
 def read_batch(text: str, container: str | None) -> Batch | None:
@@ -116,20 +103,17 @@ def read_batch(text: str, container: str | None) -> Batch | None:
 
     :raises Refusal: the annotation is not as Koordinator writes it.
     """
-    try:
-        value = gojson.loads(text)
-    except DecodeError as error:
-        raise Refusal(f"{SPEC}: {error}") from error
+    value = loaded(text, SPEC)
     document: dict[str, Any] = value if isinstance(value, dict) else {}
     containers = _containers(document.get("containers"), "containers", container)
     init = _containers(document.get("initContainers", {}), "initContainers", container)
-    for asked in containers + init:
-        if asked.requests or asked.limits:
+    for amounts in containers + init:
+        if amounts:
             return Batch(containers, init)
     return None
 
 
-def _containers(listed: object, kind: str, container: str | None) -> list[Asked]:
+def _containers(listed: object, kind: str, container: str | None) -> list[Amounts]:
     """Return what each container asks for; with *container*, that one alone."""
     if not isinstance(listed, dict):
         raise Refusal(f"{SPEC}: found {describe(listed)} for {kind}, expected an object")
@@ -137,25 +121,23 @@ def _containers(listed: object, kind: str, container: str | None) -> list[Asked]
     for name, given in listed.items():
         if container in (None, name):
             where = f"{SPEC}: {kind}.{shorten(name)}"
-            containers.append(
-                Asked(_amounts(given, "requests", where), _amounts(given, "limits", where))
-            )
+            containers.append(_amounts(given, "requests", where) | _amounts(given, "limits", where))
     return containers
 
 
-def _amounts(given: object, key: str, where: str) -> dict[str, int]:
+def _amounts(given: object, key: str, where: str) -> Amounts:
     """Return the amounts of a container's requests or limits, of both tiers together."""
     listed = given.get(key) if isinstance(given, dict) else given
     if listed is None:
         return {}
     if not isinstance(listed, dict):
         raise Refusal(f"{where}.{key}: found {describe(listed)}, expected an object")
-    amounts: dict[str, int] = {}
+    amounts: Amounts = {}
     for name, amount in listed.items():
         kind = _KINDS.get(name)
         if kind is not None:
             more = quantity(amount, f"{where}.{key}.{name}")
-            amounts[kind] = min(amounts.get(kind, 0) + more, _MOST)
+            amounts[key, kind] = min(amounts.get((key, kind), 0) + more, _MOST)
     return amounts
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nri.errors import escape
 from nri.plugins import annotated
+from nri.plugins.qos import loaded
 from nri.skel import Refusal
-from nri.types import DecodeError, gojson
 from nri.types.gojson import describe, shorten
 from nri.types.oci_values import CDI_DEVICE
 
@@ -74,16 +74,9 @@ def _made(
         key, text = annotation
         values = [text]
         if source.get("items"):
-            values = _walk(_loaded(text, key), source["items"].split("."), key)
+            values = _walk(loaded(text, key), source["items"].split("."), key)
         made.append((name, key, values))
     return made
-
-
-def _loaded(document: str, where: str) -> object:
-    try:
-        return gojson.loads(document)
-    except DecodeError as error:
-        raise Refusal(f"{where}: {error}") from error
 
 
 def _walk(value: object, keys: list[str], where: str) -> list[str]:

@@ -53,10 +53,10 @@ class Notes:
         self.run = run
         self.computed: set[str] = set()
 
-    def written_before(self, name: str) -> tuple[str, str] | None:
-        """Return the value that an earlier request has written to a knob, and the one before it; None if none has."""
+    def written_before(self, name: str) -> tuple[str, str]:
+        """Return the value that an earlier request has written to a knob, and the one before it; "" if none has."""
         value, is_change, was = self.before.get(name, "").partition(CHANGED)
-        return (value, was) if is_change else None
+        return (value, was) if is_change else ("", "")
 
     def lack(self, name: str, error: NoKnobError) -> None:
         """Note that the kernel lacks a knob.
@@ -128,10 +128,9 @@ class Level:
         :param but: the knobs that stay, as the metadata name them.
         """
         name = f"{self._prefix}{knob}"
-        written = self._notes.written_before(name)
-        if written is None or name in but:
+        value, was = self._notes.written_before(name)
+        if not value or name in but:
             return
-        value, was = written
         is_idles = knob == "cpu.weight" and value == "0"  # the kernel has set another one since
         try:
             if is_idles or _shown(self.cgroup.read(knob)) == value:
@@ -198,21 +197,20 @@ class Level:
         self._notes.computed.add(f"{self._prefix}{knob}")
         try:
             was = _shown(self.cgroup.read(knob))
-            weight = ""
             if knob == "cpu.idle" and value and was == "0":
+                # The kernel forgets the weight.
                 weight = _shown(self.cgroup.read("cpu.weight"))
-            self.cgroup.write(knob, value)
-            if weight:  # which the kernel forgets
                 self._notes.metadata[f"{self._prefix}cpu.weight"] = f"0{CHANGED}{weight}"
+            self.cgroup.write(knob, value)
             self._note(knob, was)
         except NoKnobError as error:
             self._notes.lack(f"{self._prefix}{knob}", error)
 
     def _note(self, knob: str, was: str) -> None:
         name = f"{self._prefix}{knob}"
-        written = self._notes.written_before(name)
-        if written is not None and written[0] == was:  # qos has written that itself
-            was = written[1]
+        written, before = self._notes.written_before(name)
+        if written == was:  # qos has written that itself
+            was = before
         now = _shown(self.cgroup.read(knob))
         if now != was:
             self._notes.metadata[name] = f"{now}{CHANGED}{was}"
@@ -229,9 +227,11 @@ class Writer:
         self.notes = notes
         self.container = Level(cgroup, "", notes)
         self.pod: Level | None = None
+        self._levels = [self.container]
         above = cgroup.parent()
         if above is not None and above.is_pod():
             self.pod = Level(above, OF_POD, notes)
+            self._levels.append(self.pod)
 
     def is_pod_lowered(self, batch: Batch | None) -> bool:
         """Return whether the pod, with these batch resources, is to get a lower quota than the container has."""
@@ -266,10 +266,9 @@ class Writer:
         :param knobs: all of them, in the order in which they are restored.
         :param but: those that stay, as the metadata name them.
         """
-        for level in (self.container, self.pod):
-            if level is not None:
-                for knob in knobs:
-                    level.give_back(knob, but=but)
+        for level in self._levels:
+            for knob in knobs:
+                level.give_back(knob, but=but)
 
 
 def _value_of(knob: str, text: str) -> Any:
