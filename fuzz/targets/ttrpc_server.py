@@ -68,7 +68,7 @@ class _Answers(Channel):
         """Return stream and status code of each answer."""
         given = []
         for wire in self._wires:
-            (message,) = MessageDecoder().feed(wire)
+            (message,) = MessageDecoder(LIMIT).feed(wire)
             assert isinstance(message, MessageFrame), "an answer that is too long"
             assert message.type == codec.RESPONSE
             given.append((message.stream, Response.FromString(message.data).status.code))
@@ -80,7 +80,7 @@ def _expected(stream: bytes) -> list[tuple[int, tuple[int, ...]]]:
     expected: list[tuple[int, tuple[int, ...]]] = []
     last = -1
     seen: Counter[int] = Counter()
-    for message in MessageDecoder().feed(stream):  # the decoder has its own target
+    for message in MessageDecoder(LIMIT).feed(stream):  # the decoder has its own target
         if message.type != codec.REQUEST:
             continue
         number = message.stream
