@@ -23,7 +23,7 @@ from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT
 from nri.config.site import Site
 from nri.errors import NRIError
 from nri.node.record import claim, forget_file
-from nri.node.short_lived import Known, ShortHost
+from nri.node.short_lived import Known, ShortHost, facts_in
 from nri.places import in_record
 from nri.process.deadline import Deadline
 from nri.process.reporter import Reporter, descriptor
@@ -237,7 +237,8 @@ class _Hook:
         if self._has_own_process and not arguments.record:  # else nri-runc has the lock
             deadline.doing = "it was waiting for another hook of this container"
             claim(arguments.site.record_dir, name, waits=True)
-        host.reconcile(Known(path, about, host.note), arguments.state, deadline)
+        container = Known(path, about, facts_in(path, host.note))
+        host.reconcile(container, arguments.state, deadline)
 
 
 def _absolute(path: str) -> str:

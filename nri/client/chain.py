@@ -22,8 +22,9 @@ from nri.client import unstartable
 from nri.client.invoker import Invoker, PluginError
 from nri.client.oci import spec_from_oci
 from nri.config.entries import DEFAULT_TIMEOUT
+from nri.config.when import Facts
 from nri.errors import NRIError
-from nri.process.conversation import MAX_OUTPUT, BrokenOffError, readable
+from nri.process.conversation import MAX_OUTPUT, NEVER, BrokenOffError, readable
 from nri.types import DecodeError
 from nri.types.gojson import shorten
 from nri.types.v1 import EXTENSIONS, RELEASE, Request, Result, Spec, State
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from nri.adjust import Changes
     from nri.config.entries import ConfigList, PluginEntry
-    from nri.config.when import Facts
     from nri.process.conversation import Output, Stop
 
     Log = Callable[[str, str], None]
@@ -110,6 +110,16 @@ class ChainError(NRIError):
         self.steps = tuple(steps)
 
 
+def _log(plugin: str, line: str) -> None:
+    import logging
+
+    logging.getLogger("nri.client").info("%s: %s", plugin, line)
+
+
+def _no_result(_plugin: PluginEntry) -> None:
+    """Return no last result of an entry."""
+
+
 class Client:
     """Runs the plugins of a host configuration. One client serves any number of events, from any thread.
 
@@ -145,8 +155,8 @@ class Client:
         log: Log | None = None,
         on_step: Callable[[Step], None] | None = None,
         changes: Changes | None = None,
-        stop: Stop | None = None,
-        previous: Callable[[PluginEntry], Result | None] | None = None,
+        stop: Stop = NEVER,
+        previous: Callable[[PluginEntry], Result | None] = _no_result,
         only: Container[str] | None = None,
     ) -> list[Step]:
         """Run the chain for one state of a container.
@@ -167,7 +177,7 @@ class Client:
         """
         log = log or _log
         request = request.replace(state=State(state), version=self.config.version)
-        report = on_step or _logging_ignored(request, log)
+        report = on_step or reporting_ignored(request, log)
         try:
             judged = self.judged(state, request)
         except ChainError as error:
@@ -175,7 +185,7 @@ class Client:
             raise
         run = _Run(self, request, deadline, log, stop, changes)
         for plugin, undecided in judged:
-            last = None if previous is None else previous(plugin)
+            last = previous(plugin)
             if only is not None and plugin.key not in only:
                 run.results += filter(None, [last])
                 continue
@@ -218,41 +228,32 @@ class Client:
         acts = RELEASE if request.release else state
         plugins = self._of_state(state, acts)
         facts = self._facts_for(plugins, request)
-        judged = []
-        for plugin, undecided in _verdicts(plugins, facts):
-            if undecided is None:
-                continue
-            if state == State.DELETE:
-                judged.append((plugin, ""))
-            else:
-                judged.append((plugin, undecided))
-        if facts is not None and state in (State.SETUP, State.CREATE):
+        judged = _holding(plugins, facts)
+        if state in (State.SETUP, State.CREATE):
             _refuse_contradiction(plugins, facts)
+        if state == State.DELETE:
+            return [(plugin, "") for plugin, _ in judged]
         return judged
 
     def holding(self, request: Request) -> list[PluginEntry]:
         """Return the entries whose condition does not keep them from a container, whatever the state."""
         plugins = self.config.plugins
-        verdicts = _verdicts(plugins, self._facts_for(plugins, request))
-        return [plugin for plugin, undecided in verdicts if undecided is not None]
+        return [plugin for plugin, _ in _holding(plugins, self._facts_for(plugins, request))]
 
     def skipped(self, state: str, request: Request) -> list[tuple[PluginEntry, str]]:
         """Return the entries whose condition keeps them from running for ``state``, each with the reason."""
         entries = self.config.wanted_in(state)
         facts = self._facts_for(entries, request)
         skipped = []
-        for entry, undecided in _verdicts(entries, facts):
-            if undecided is None and entry.when is not None and facts is not None:
+        for entry in entries:
+            if entry.when is not None and entry.when.undecided(facts) is None:
                 skipped.append((entry, entry.when.explain(facts)))
         return skipped
 
-    def _facts_for(self, plugins: Sequence[PluginEntry], request: Request) -> Facts | None:
-        """Return what is known of the container of a request; None if no plugin has a condition."""
+    def _facts_for(self, plugins: Sequence[PluginEntry], request: Request) -> Facts:
+        """Return what is known of the container of a request; nothing if no plugin has a condition."""
         if all(plugin.when is None for plugin in plugins):
-            return None
-        return self._facts_of(request)
-
-    def _facts_of(self, request: Request) -> Facts:
+            return Facts()
         if self._facts is not None:
             return self._facts(request)
         from nri.client.facts import facts_of  # only for a configuration that has conditions
@@ -260,20 +261,14 @@ class Client:
         return facts_of(request)
 
 
-def _verdicts(
-    plugins: Sequence[PluginEntry], facts: Facts | None
-) -> list[tuple[PluginEntry, str | None]]:
-    """Return each plugin with ``Condition.undecided`` of its condition; "" without one.
-
-    :param facts: None if no plugin has a condition.
-    """
-    verdicts: list[tuple[PluginEntry, str | None]] = []
+def _holding(plugins: Sequence[PluginEntry], facts: Facts) -> list[tuple[PluginEntry, str]]:
+    """Return the plugins that run, each with ``Condition.undecided`` of its condition; "" without one."""
+    holding = []
     for plugin in plugins:
-        if plugin.when is None or facts is None:
-            verdicts.append((plugin, ""))
-        else:
-            verdicts.append((plugin, plugin.when.undecided(facts)))
-    return verdicts
+        undecided = "" if plugin.when is None else plugin.when.undecided(facts)
+        if undecided is not None:
+            holding.append((plugin, undecided))
+    return holding
 
 
 def _refuse_contradiction(plugins: Sequence[PluginEntry], facts: Facts) -> None:
@@ -281,8 +276,6 @@ def _refuse_contradiction(plugins: Sequence[PluginEntry], facts: Facts) -> None:
 
     :raises ChainError: it does.
     """
-    if not facts.contradictions:
-        return
     for plugin in plugins:
         contradiction = "" if plugin.when is None else plugin.when.contradiction(facts)
         if contradiction:
@@ -307,7 +300,7 @@ class _Run:
         request: Request,
         deadline: float | None,
         log: Log,
-        stop: Stop | None,
+        stop: Stop,
         changes: Changes | None,
     ) -> None:
         self._client = client
@@ -370,15 +363,16 @@ class _Run:
         if seconds <= 0:
             # A plugin that is killed right after its start may be in the middle of its work.
             raise PluginError(plugin, "not started: no time is left")
-        stop = self._stop
-        if stop is not None and stop.is_set:
+        if self._stop.is_set:
             raise PluginError(plugin, f"not started: {STOPPED}", abandoned=True)
 
         def say(line: str) -> None:
             self._log(plugin, line)
 
         try:
-            output = self._client.invoker.run(step.binary, plugin, step.request, until, say, stop)
+            output = self._client.invoker.run(
+                step.binary, plugin, step.request, until, say, self._stop
+            )
         except BrokenOffError as error:
             reason = f"it could not be waited for or read: {error.strerror}"
             raise PluginError(plugin, reason, killed=True) from error
@@ -473,7 +467,7 @@ def _take(step: Step, request: Request, result: Result, changes: Changes | None,
         step.error = PluginError(step.plugin.type, str(error), refused=is_refused)
 
 
-def _logging_ignored(request: Request, log: Log) -> Callable[[Step], None]:
+def reporting_ignored(request: Request, log: Log) -> Callable[[Step], None]:
     """Return a function that logs the error of a step if it is ignored."""
 
     def report(step: Step) -> None:
@@ -483,9 +477,3 @@ def _logging_ignored(request: Request, log: Log) -> Callable[[Step], None]:
             log(step.plugin.type, reason)
 
     return report
-
-
-def _log(plugin: str, line: str) -> None:
-    import logging
-
-    logging.getLogger("nri.client").info("%s: %s", plugin, line)

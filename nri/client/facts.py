@@ -18,6 +18,7 @@ from nri.client.oci import KIND_KEY, SANDBOX_ID_KEYS
 from nri.config.when import Facts
 from nri.types import DecodeError, gojson
 from nri.types.gojson import shorten
+from nri.types.jsonobject import string_map
 from nri.types.v1 import NAMESPACE_LABEL
 
 TYPE_CHECKING = False
@@ -39,11 +40,8 @@ NAME_KEY = "io.kubernetes.container.name"
 
 def facts_of(request: Request) -> Facts:
     """Return what the host knows of a request's container."""
-    if request.spec is not None:
-        annotations = request.spec.annotations
-    else:
-        annotations = None
-    told = annotations or {}
+    annotations = None if request.spec is None else request.spec.annotations
+    told = request.annotations
     contradictions: dict[str, str] = {}
     labels = request.labels or None  # hooks have none, and the kubelet labels every pod
     return Facts(
@@ -63,23 +61,17 @@ def _namespace(annotations: Mapping[str, str], contradictions: dict[str, str]) -
     claims = {key: annotations[key] for key in NAMESPACE_KEYS if annotations.get(key)}
     if claims and LABELS_KEY in annotations:
         claims[LABELS_KEY] = _namespace_in(annotations[LABELS_KEY])
-    namespace: str | None = _agreed("namespace", claims, contradictions)
+    namespace: str | None = _agreed("namespace", claims, contradictions, None)
     return namespace
 
 
 def _namespace_in(labels: str) -> str:
     """Return the namespace in CRI-O's list of labels; "none" without one, or if it is no such list."""
     try:
-        value = gojson.loads(labels)
+        value = string_map(gojson.loads(labels), "labels")
     except DecodeError:
         return "none"
-    if isinstance(value, dict):
-        namespace = value.get(NAMESPACE_LABEL)
-    else:
-        namespace = None
-    if isinstance(namespace, str) and namespace:
-        return namespace
-    return "none"
+    return value.get(NAMESPACE_LABEL) or "none"
 
 
 def _is_sandbox(
@@ -94,15 +86,20 @@ def _is_sandbox(
         claims[KIND_KEY] = annotations[KIND_KEY] == "sandbox"
     if NAME_KEY in annotations:
         claims[NAME_KEY] = annotations[NAME_KEY] == "POD"
-    is_sandbox: bool | None = _agreed("is_sandbox", claims, contradictions) if claims else False
+    is_sandbox: bool | None = _agreed("is_sandbox", claims, contradictions, False)
     return is_sandbox
 
 
-def _agreed(fact: str, claims: Mapping[str, Any], contradictions: dict[str, str]) -> Any:
-    """Return the value that all claims agree on; None without claims, or if they contradict each other."""
+def _agreed(
+    fact: str, claims: Mapping[str, Any], contradictions: dict[str, str], without: Any
+) -> Any:
+    """Return the value that all claims agree on; None if they contradict each other.
+
+    :param without: the value without claims.
+    """
     if len(set(claims.values())) > 1:
         contradictions[fact] = " and ".join(
             [shorten(f"{source}: {value}", 100) for source, value in claims.items()]
         )
         return None
-    return next(iter(claims.values()), None)
+    return next(iter(claims.values()), without)

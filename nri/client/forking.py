@@ -19,7 +19,7 @@ import time
 from nri.client import build_mark
 from nri.client.invoker import Invoker
 from nri.process import children
-from nri.process.conversation import Asked, Conversation
+from nri.process.conversation import NEVER, Asked, Conversation
 from nri.process.spawn import PLUGIN_ENVIRONMENT, SIGNALS, Pipes, close_others, set_name
 
 TYPE_CHECKING = False
@@ -50,7 +50,7 @@ class ForkingInvoker(Invoker):
         request: bytes,
         deadline: float,
         log: Log,
-        stop: Stop | None = None,
+        stop: Stop = NEVER,
     ) -> Output:
         """Run it in a forked process if it is of this build, else start it."""
         main = own_plugin(path)
@@ -110,11 +110,9 @@ def _become(main: Callable[[], object], plugin: str, descriptors: Sequence[int])
             _signal.signal(signal, handler)
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
         _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
-        has_zone = "TZ" in os.environ
         os.environ.clear()
         os.environ.update(PLUGIN_ENVIRONMENT)
-        if has_zone:
-            time.tzset()
+        time.tzset()  # there may have been a TZ
         sys.argv[:] = [plugin, "invoke"]
         # The host's objects stay, in sys.__stdin__ and so on: a file that is freed writes its buffer.
         sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115

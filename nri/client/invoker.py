@@ -12,7 +12,7 @@ from nri import files, trust
 from nri.config.entries import is_type_name
 from nri.errors import NRIError, escape
 from nri.places import DEFAULT_BIN_DIRS
-from nri.process.conversation import launch
+from nri.process.conversation import NEVER, launch
 from nri.types.gojson import shorten
 from nri.types.v1 import RELEASE
 
@@ -76,8 +76,7 @@ class Invoker:
 
     def create_suffices(self, plugin: str) -> bool:
         """Return whether a missed ``setup`` of the type ``plugin`` is made up for by its ``create``, as it says."""
-        standing = self.standing_of(plugin)
-        return standing is not None and standing.create_suffices
+        return self.standing_of(plugin).create_suffices
 
     def releases(self, plugin: str) -> bool:
         """Return False if the type ``plugin`` says what it acts on, and that a release is not among it."""
@@ -85,20 +84,20 @@ class Invoker:
 
     def says_it_acts_on(self, plugin: str, state: str) -> bool:
         """Return False if the type ``plugin`` says what it acts on, and that this state is not among it."""
-        standing = self.standing_of(plugin)
-        if standing is None or standing.states is None:
-            return True
-        return state in standing.states
+        states = self.standing_of(plugin).states
+        return states is None or state in states
 
-    def standing_of(self, plugin: str) -> Standing | None:
-        """Return what the executable of a type says of itself; None if it cannot be asked: its run reports that.
+    def standing_of(self, plugin: str) -> Standing:
+        """Return what the executable of a type says of itself; nothing if it cannot be asked: its run reports that.
 
         It is asked once while it is unchanged.
         """
         try:
             return self.said(self.find(plugin), plugin)
         except (PluginError, OSError):
-            return None
+            from nri.client.standing import UNKNOWN
+
+            return UNKNOWN
 
     def said(self, path: str, plugin: str) -> Standing:
         """Return what an executable has said of itself while it is unchanged, or says now; a failure does not count.
@@ -130,7 +129,7 @@ class Invoker:
         request: bytes,
         deadline: float,
         log: Log,
-        stop: Stop | None = None,
+        stop: Stop = NEVER,
     ) -> Output:
         """Run ``path`` as ``plugin invoke`` with ``request`` on its stdin.
 

@@ -49,10 +49,7 @@ def parse_config(document: bytes) -> dict[str, Any]:
     """
     if len(document) > MAX_CONFIG:
         raise DecodeError(f"has more than {MAX_CONFIG} bytes, expected an OCI config.json")
-    value = gojson.loads(document, keeps_lone=True)
-    if not isinstance(value, dict):
-        raise mismatch(value, "the document", "an object")
-    return value
+    return _is_object(gojson.loads(document, keeps_lone=True), "the document")
 
 
 SANDBOX_ID_KEYS = (
@@ -93,18 +90,16 @@ def spec_from_oci(config: dict[str, Any], *, adjustable: bool = False) -> Spec:
     :raises DecodeError: if a part of ``config`` has a type that the OCI specification does not allow.
     """
     annotations = string_map(config.get("annotations"), "annotations")
-    linux = _object(config.get("linux"), "linux")
-    if linux is None:
-        windows = _object(config.get("windows"), "windows") or {}
+    if config.get("linux") is None:
+        windows = _object(config.get("windows"), "windows")
         return Spec(resources=windows.get("resources"), annotations=annotations)
-    resources = _object(linux.get("resources"), "linux.resources")
-    listed = linux.get("namespaces")
-    if listed is not None and not isinstance(listed, list):
-        raise mismatch(listed, "linux.namespaces", "an array")
+    linux = _object(config["linux"], "linux")
+    resources = linux.get("resources")
+    _object(resources, "linux.resources")  # which stays null if it is
     namespaces = {}
-    for index, item in enumerate(listed or []):
+    for index, item in enumerate(_array(linux.get("namespaces"), "linux.namespaces")):
         where = f"linux.namespaces[{index}]"
-        namespace = _object(item, where) or {}
+        namespace = _object(item, where)
         namespaces[string(namespace.get("type"), f"{where}.type")] = string(
             namespace.get("path"), f"{where}.path"
         )
@@ -144,14 +139,30 @@ def oci_from_spec(spec: Spec) -> dict[str, Any]:
     return {
         "annotations": dict(spec.annotations),
         **{key: part for key, part in parts.items() if part is not None},
-        "linux": (_object(spec.linux, "spec.linux") or {}) | shown,
+        "linux": _object(spec.linux, "spec.linux") | shown,
     }
 
 
-def _object(value: object, where: str) -> dict[str, Any] | None:
-    if value is None or isinstance(value, dict):
-        return value
-    raise mismatch(value, where, "an object")
+def _object(value: object, where: str) -> dict[str, Any]:
+    """Return an object; {} for null."""
+    if value is None:
+        return {}
+    return _is_object(value, where)
+
+
+def _is_object(value: object, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise mismatch(value, where, "an object")
+    return value
+
+
+def _array(value: object, where: str) -> list[Any]:
+    """Return an array; [] for null."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise mismatch(value, where, "an array")
+    return value
 
 
 MAX_STATE = 1024 * 1024
@@ -171,9 +182,7 @@ class OCIState:
         try:
             if len(document) > MAX_STATE:
                 raise DecodeError(f"found more than {MAX_STATE} bytes")
-            value = gojson.loads(document)
-            if not isinstance(value, dict):
-                raise mismatch(value, "the document", "an object")
+            value = _is_object(gojson.loads(document), "the document")
             self.id = string(value.get("id"), "id")
             self.pid = integer(value.get("pid"), "pid")
             self.bundle = string(value.get("bundle"), "bundle")

@@ -30,14 +30,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nri import files
 from nri.client.invoker import Invoker, PluginError
-from nri.client.standing import Standing
+from nri.client.standing import UNKNOWN, Standing
 from nri.client.verbs import ANSWER_WITHIN
 from nri.client.waiting import BEGUN_WITHIN, NotBegunError, Prepared, Waiting
 from nri.errors import reason_of
 from nri.places import DEFAULT_BIN_DIRS
 from nri.process.background import in_background
-from nri.process.children import await_end, has_exited, kill_group, pidfd_or_none
-from nri.process.conversation import MAX_LINE, Conversation, Output, readable
+from nri.process.children import (
+    REAP_WITHIN,
+    await_end,
+    close_all,
+    has_exited,
+    kill_group,
+    pidfds_of,
+)
+from nri.process.conversation import MAX_LINE, NEVER, Conversation, Output, readable
 from nri.process.spawn import Pipes, pipe, spawn
 from nri.types.gojson import shorten
 from nri.types.serve import CHANGED, ENDED, INVOKE, MAX_MESSAGE, READY, REFUSED
@@ -106,7 +113,7 @@ class Resident(Prepared):
         finally:
             theirs.close()
             os.close(their_stderr)
-        self._pidfd = pidfd_or_none(self.pid)
+        self._pidfds = pidfds_of(self.pid)
         self.is_alive = True
         self._is_ready = False
         self._ready_by = 0.0
@@ -117,21 +124,21 @@ class Resident(Prepared):
     def ends(self) -> Sequence[int]:
         """Descriptors that become readable when it says something, or ends."""
         control = [self._control.fileno()] if self.is_alive else []
-        if self._pidfd is None:
-            return control
-        return [*control, self._pidfd]
+        return [*control, *self._pidfds]
 
     def start(self, until: float) -> str:
         """Wait until it is ready for the first time; return "", or the reason why it is of no use.
 
         :param until: of ``time.monotonic``.
         """
-        if self._await_ready(until):
+        try:
+            if self._await_ready(until):
+                return ""
+            return self.changed or self._why_not_ready(until)
+        finally:
             os.close(self._stderr)
-            self._stderr = -1
-            return ""
-        if self.changed:
-            return self.changed
+
+    def _why_not_ready(self, until: float) -> str:
         try:
             lines = os.read(self._stderr, 1 << 20)[-MAX_LINE:].strip().splitlines()
         except BlockingIOError:
@@ -151,13 +158,10 @@ class Resident(Prepared):
 
     def look(self) -> None:
         """Take in what it has said, without waiting."""
-        for _ in range(MAX_WORDS):
-            if not (self.is_alive and self._poll.poll(0)):
-                break
-            self.receive()
+        self._said()
         self.is_alive = self.is_alive and (self._is_ready or time.monotonic() < self._ready_by)
 
-    def ask(self, request: bytes, deadline: float, log: Log, stop: Stop | None = None) -> Output:
+    def ask(self, request: bytes, deadline: float, log: Log, stop: Stop = NEVER) -> Output:
         """Have it answer a request, when it is ready.
 
         :raises NotBegunError: when the request must be run by another process.
@@ -200,10 +204,7 @@ class Resident(Prepared):
 
     def has_ended(self) -> bool:
         """As for ``Asked``."""
-        for _ in range(MAX_WORDS):
-            if not self.is_alive:
-                break
-            word, argument = self.receive()
+        for word, argument in self._said():
             if word == ENDED:
                 if not (argument.isdigit() and len(argument) < 4 and int(argument) < 256):
                     said = shorten(readable(b"ended " + argument), 80)
@@ -212,18 +213,26 @@ class Resident(Prepared):
                     )
                 self._status = int(argument)
                 return True
-            if not word:
-                break
         return has_exited(self.pid)
 
     def finish(self, stopped: str, give_up: float) -> int:
         """As for ``Asked``; one that has answered lives on."""
         if self._status is not None and not stopped:
             return self._status
-        status = self.end(give_up)
+        status = self._end(give_up)
         if not stopped and not self.has_begun():
             raise NotBegunError
         return status
+
+    def _said(self) -> list[tuple[bytes, bytes]]:
+        """Return the words that it has said since the last look, without waiting, each with its argument."""
+        said: list[tuple[bytes, bytes]] = []
+        while self.is_alive and len(said) < MAX_WORDS:
+            word, argument = self.receive()
+            if not word:
+                break
+            said.append((word, argument))
+        return said
 
     def receive(self) -> tuple[bytes, bytes]:
         """Return the next word that it has said, and its argument; both are empty without one, and at its end."""
@@ -244,8 +253,12 @@ class Resident(Prepared):
             self.end_reason = f"a request changes its process: {self.changed}"
         return word, argument
 
-    def end(self, give_up: float | None = None) -> int:
-        """Kill it with its process group, and return its exit status: it has nothing to lose."""
+    def end(self) -> None:
+        """Kill it with its process group: it has nothing to lose."""
+        self._end(time.monotonic() + REAP_WITHIN)
+
+    def _end(self, give_up: float) -> int:
+        """As ``end``; return its exit status."""
         if self.pid == 0:
             return 0
         self.is_alive = False
@@ -253,12 +266,10 @@ class Resident(Prepared):
         self.pid = 0
         kill_group(pid)
         try:
-            return await_end(pid, self._pidfd, give_up)
+            return await_end(pid, self._pidfds, give_up)
         finally:
             self._control.close()
-            for fd in (self._pidfd, self._stderr):
-                if fd is not None and fd >= 0:
-                    os.close(fd)
+            close_all(self._pidfds)
 
     def _await_ready(self, until: float) -> bool:
         left = 1.0
@@ -277,6 +288,9 @@ class _Wanted(NamedTuple):
     """True if the plugin may be a resident."""
     waiting: int
     """The number of processes that wait for a request, if it is no resident."""
+
+
+_NOTHING = _Wanted(resident=False, waiting=0)
 
 
 class _File:
@@ -371,12 +385,12 @@ class Residents(Invoker):
         request: bytes,
         deadline: float,
         log: Log,
-        stop: Stop | None = None,
+        stop: Stop = NEVER,
     ) -> Output:
         """Ask a process that is ready for the request, or start one."""
         file = self._look(path, plugin)
-        process = None if file is None else self._take(file)
-        if file is not None and process is not None:
+        process = self._take(file)
+        if process is not None:
             try:
                 if process.is_ready():
                     _logger.debug("%s: its %s answers this request", plugin, process.name)
@@ -388,17 +402,21 @@ class Residents(Invoker):
         _logger.debug("%s: starting a process for this request", plugin)
         return super().run(path, plugin, request, deadline, log, stop)
 
-    def standing_of(self, plugin: str) -> Standing | None:
+    def standing_of(self, plugin: str) -> Standing:
         """Return what is known of a type's executable: no event waits for what it says of itself."""
-        try:
-            path = self.find(plugin)
-        except PluginError:
-            return None
+        path = self._path_of(plugin)
         with self._changed:
             file = self._files.get(path)
         if file is None or file.identity != files.identity(path):
-            return None
+            return UNKNOWN
         return file.standing
+
+    def _path_of(self, plugin: str) -> str:
+        """Return the path of a type's executable; "" without one, which a request reports."""
+        try:
+            return self.find(plugin)
+        except PluginError:
+            return ""
 
     def acts_on(self, plugin: str, state: str) -> bool:
         """Return False if the plugin's executable, unchanged, has said that it does not act on this state."""
@@ -430,10 +448,7 @@ class Residents(Invoker):
     def _look_at_all(self) -> None:
         self._is_new = False
         for plugin in [*self._wanted]:
-            try:
-                self._look(self.find(plugin), plugin)
-            except PluginError:
-                continue  # a request reports it
+            self._look(self._path_of(plugin), plugin)
 
     def _is_due(self, file: _File) -> bool:
         """Return whether a plugin is to be asked what it is, or a resident to be started."""
@@ -485,10 +500,7 @@ class Residents(Invoker):
 
     def _is_found(self, path: str, file: _File) -> bool:
         """Return whether a request for the plugin would run this file: its owner or another directory may decide."""
-        try:
-            return self.find(file.plugin) == path and files.identity(path) == file.identity
-        except PluginError:
-            return False
+        return self._path_of(file.plugin) == path and files.identity(path) == file.identity
 
     def standing(self, path: str) -> Standing:
         """Return how the plugin at a path is asked."""
@@ -502,20 +514,20 @@ class Residents(Invoker):
         """End all residents."""
         self.keep(())
 
-    def _look(self, path: str, plugin: str) -> _File | None:
-        """Return what is known of the file that is at the path now; None if there is nothing to know."""
+    def _look(self, path: str, plugin: str) -> _File:
+        """Return what is known of the file that is at the path now: nothing of one that is not wanted, or is gone."""
         identity = files.identity(path)
         if not identity:
-            return None
+            return _File(plugin, identity, _NOTHING)
         with self._changed:
             file = self._files.get(path)
-            if file is not None and file.identity == identity:
-                return file
             if file is not None:
+                if file.identity == identity:
+                    return file
                 self._forget(path)
             wanted = self._wanted.get(plugin)
             if wanted is None:
-                return None
+                return _File(plugin, identity, _NOTHING)
             file = self._files[path] = _File(plugin, identity, wanted)
             return file
 
@@ -534,9 +546,8 @@ class Residents(Invoker):
                 self._leave(file, process)
                 return
             file.is_busy = False
-            if self._files.get(path) is not file and file.resident is not None:
-                self._leaving.append(file.resident)
-                file.resident = None
+            if self._files.get(path) is not file:
+                self._end_resident(file)
             self._drop_if_dead(file)
 
     def _leave(self, file: _File, process: Waiting) -> None:
@@ -564,6 +575,10 @@ class Residents(Invoker):
         file = self._files.pop(path)
         self._leaving += file.waiting
         file.waiting = []
+        self._end_resident(file)
+
+    def _end_resident(self, file: _File) -> None:
+        """Have a file's resident ended; one that answers a request is given back later."""
         if file.resident is not None and not file.is_busy:
             self._leaving.append(file.resident)
             file.resident = None
@@ -593,19 +608,17 @@ class Residents(Invoker):
         is_found = self._is_found(path, file)
         with self._changed:
             file.is_starting = False
-            is_known = self._files.get(path) is file
-            if is_known and not is_found:
+            file.resident = resident
+            if self._files.get(path) is not file:  # it was forgotten meanwhile
+                self._end_resident(file)
+            elif not is_found:
                 self._forget(path)  # the next request sees another file
             elif standing.state == "failed":
                 file.standing = file.standing._replace(build=standing.build)
                 file.failed(standing.reason)
+                self._end_resident(file)
             else:
                 file.standing = standing
-                if is_known:
-                    file.resident = resident
-                    resident = None
-            if resident is not None:
-                self._leaving.append(resident)
             self._changed.notify_all()
         self._end_leaving()
 

@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 from nri.client import build_mark
 from nri.client.verbs import ANSWER_WITHIN, ask
+from nri.process.conversation import Output
 from nri.types import gojson
 from nri.types.gojson import shorten
 from nri.types.serve import VERSION
+from nri.types.table import array, words
 from nri.types.v1 import CHECK, RELEASE, STATES, Request
 
 MAX_VERSION = 100  # characters of a plugin's version that are kept
@@ -24,6 +26,8 @@ HARMLESS = Request(state=CHECK, id=CHECK)
 """A request of a state that means nothing to a plugin: docs/spec.md has it answer."""
 
 _STATES_KEY = re.compile(rb"""states\\?["']""")
+
+_STATES = array(words(*STATES), 1)
 
 _PIECE = 1 << 20
 """Bytes of an executable that are searched at a time."""
@@ -47,6 +51,10 @@ class Standing(NamedTuple):
     """True if its ``create`` makes up for a missed ``setup``, as it says."""
 
 
+UNKNOWN = Standing("failed")
+"""Of an executable that cannot be asked."""
+
+
 def is_built(path: str) -> bool:
     """Return whether an executable is one of a build of nri.
 
@@ -62,32 +70,30 @@ def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
     :param may_be_script: whether a script counts like an executable of a build.
     :raises OSError: when it cannot be read or started.
     """
-    is_own = may_be_script or is_built(path)
-    if not is_own and not _names_states(path):
+    if may_be_script or is_built(path):
+        return _about_own(path, plugin)
+    if not _names_states(path):
         return Standing("off", FOREIGN)
-    argv = [plugin, "version"]
-    answer, output = ask(path, argv, HARMLESS.to_json(), within=ANSWER_WITHIN)
-    is_one = is_answer(answer)
-    is_foreign = not is_one or answer["type"] != plugin
-    if not is_own and is_foreign:
+    answer, _ = _ask_version(path, plugin)
+    if not is_answer(answer) or answer["type"] != plugin:
         return Standing("off", FOREIGN)
-    if not is_one:
+    return _said(answer)._replace(state="off", reason=FOREIGN)
+
+
+def _ask_version(path: str, plugin: str) -> tuple[Any, Output]:
+    return ask(path, [plugin, "version"], HARMLESS.to_json(), within=ANSWER_WITHIN)
+
+
+def _about_own(path: str, plugin: str) -> Standing:
+    """As ``about``, of an executable of a build."""
+    answer, output = _ask_version(path, plugin)
+    if not is_answer(answer):
         if output.stderr:
             said = f": {shorten(output.stderr, 200)}"
         else:
             said = ""
         return Standing("failed", f"it does not answer 'version'{said}")
-    version = answer.get("version")
-    if not isinstance(version, str):
-        version = ""
-    standing = Standing(
-        "ready",
-        build=shorten(version, MAX_VERSION),
-        states=_states(answer),
-        create_suffices=answer.get("createSuffices") is True,
-    )
-    if not is_own:
-        return standing._replace(state="off", reason=FOREIGN)
+    standing = _said(answer)
     number = answer.get("resident")
     if number is None:
         return standing._replace(state="off", reason="it does not opt in (resident = True)")
@@ -98,6 +104,19 @@ def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
         )
         return standing._replace(state="off", reason=reason)
     return standing
+
+
+def _said(answer: dict[str, Any]) -> Standing:
+    """Return what an answer to ``version`` says."""
+    version = answer.get("version")
+    if not isinstance(version, str):
+        version = ""
+    return Standing(
+        "ready",
+        build=shorten(version, MAX_VERSION),
+        states=_states(answer),
+        create_suffices=answer.get("createSuffices") is True,
+    )
 
 
 def is_answer(value: Any) -> bool:
@@ -118,10 +137,8 @@ def _names_states(path: str) -> bool:
 
 def _states(answer: dict[str, Any]) -> frozenset[str] | None:
     """Return the states that an answer names, with ``RELEASE``; None if it names none, or others."""
-    states = answer.get("states")
-    if not isinstance(states, list) or not states:
-        return None
-    if not all(state in STATES for state in states):
+    states: Any = answer.get("states")
+    if not _STATES.accepts(states):
         return None
     if answer.get("releases") is True:
         return frozenset([*states, RELEASE])

@@ -11,8 +11,8 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from nri.process.children import REAP_WITHIN, SIGKILL, has_exited, stat_fields
-from nri.process.conversation import Asked, Conversation, Output, unread
+from nri.process.children import REAP_WITHIN, SIGKILL, close_all, has_exited, stat_fields
+from nri.process.conversation import NEVER, Asked, Conversation, Output, unread
 from nri.process.spawn import Pipes, spawn
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Waiting(Prepared):
         if stat_fields(self.pid)[0] in STOPPED:
             self.kill_if_unread()
 
-    def ask(self, request: bytes, deadline: float, log: Log, stop: Stop | None = None) -> Output:
+    def ask(self, request: bytes, deadline: float, log: Log, stop: Stop = NEVER) -> Output:
         """Have it answer a request, when it is ready.
 
         :raises NotBegunError: when the request must be run by another process.
@@ -125,6 +125,5 @@ class Waiting(Prepared):
         """Kill it with its process group, unless it has answered."""
         if self.pid:
             self.finish("not needed", time.monotonic() + REAP_WITHIN)
-        for fd in self._pipes:
-            os.close(fd)
+        close_all(self._pipes)
         self._pipes = []

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from nri.config import ConfigError
 from nri.errors import NRIError, reason_of
 from nri.kubernetes.cpus import NodeCpus, conf_of
 from nri.kubernetes.devices import DevicePlugin, DirectoryGoneError
@@ -136,7 +137,9 @@ class Agent(Collector):
     def _read(self) -> None:
         self._in_use.look()
         if self._in_use.config is None:
-            raise self._in_use.rejected or NRIError("there is none; expected an entry of konfine")
+            if self._in_use.rejected:
+                raise ConfigError(self._in_use.rejected)
+            raise NRIError("there is none; expected an entry of konfine")
         conf = conf_of(self._in_use.config)
         record = Record(conf.run, conf.sys)
         record.load()

@@ -17,14 +17,12 @@ Several entries of a type are told apart by their keys first, and then by their 
 from __future__ import annotations
 
 from nri.config.entries import PluginEntry
-from nri.node.record import IGNORED, MISSED, REAPPLY, RELEASE, Facts
+from nri.node.record import IGNORED, MISSED, REAPPLY, RELEASE, Entry, Facts
 from nri.types.v1 import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-
-    from nri.node.record import Entry
 
 CREATE = str(State.CREATE)
 """A step that can be due, beside ``REAPPLY`` and ``RELEASE``."""
@@ -52,12 +50,12 @@ class Due:
 
     :ivar what: ``CREATE``, ``REAPPLY`` or ``RELEASE``.
     :ivar entry: the entry that is run.
-    :ivar had: what it follows; None if that is nothing.
+    :ivar had: what it follows; a new entry if that is nothing.
     """
 
     __slots__ = ("entry", "had", "what")
 
-    def __init__(self, what: str, entry: PluginEntry, had: Entry | None = None) -> None:
+    def __init__(self, what: str, entry: PluginEntry, had: Entry) -> None:
         self.what = what
         self.entry = entry
         self.had = had
@@ -72,7 +70,7 @@ def compare(wanted: Sequence[Wanted], had: Sequence[Entry], *, again: bool = Fal
     """
     keys = {one.entry.key for one in wanted}
     created = {entry.key: entry for entry in had if entry.is_created}
-    failed = {entry.key: entry for entry in had if entry.failed_create is not None}
+    failed = {entry.key: entry for entry in had if entry.create.is_lack}
     outdated = [entry for key, entry in created.items() if key not in keys]
     due: list[Due] = []
     for one in wanted:
@@ -89,7 +87,7 @@ def compare(wanted: Sequence[Wanted], had: Sequence[Entry], *, again: bool = Fal
         if not one.acts:
             continue
         if older is None:
-            due.append(Due(CREATE, one.entry))
+            due.append(Due(CREATE, one.entry, Entry(key, one.entry.document)))
         else:
             due.append(Due(REAPPLY, one.entry, older))
     for entry in outdated:
@@ -103,10 +101,9 @@ def has_create(due: Sequence[Due]) -> bool:
 
 
 def _is_tried_again(failed: Entry, one: Wanted, *, again: bool) -> bool:
-    outcome = failed.failed_create
-    if outcome is None or outcome.binary != one.binary:
+    if failed.create.binary != one.binary:
         return True
-    return again and outcome.outcome != IGNORED
+    return again and failed.create.outcome != IGNORED
 
 
 def _first_of_type(entries: Sequence[Entry], type_: str) -> Entry | None:
@@ -165,10 +162,7 @@ def forget(
     :param due: what ``compare`` says.
     """
     is_changed = False
-    outdated = set()
-    for task in due:
-        if task.had is not None:
-            outdated.add(task.had.key)
+    outdated = {task.had.key for task in due}
     for entry in [*facts.entries]:
         for state, outcome in [*entry.states.items()]:
             if not outcome.is_lack:

@@ -33,7 +33,7 @@ from nri.types import DecodeError, gojson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from nri.config.site import Site
@@ -48,17 +48,32 @@ POLL = 0.02
 """Seconds between two looks of a host that waits for a missing file."""
 
 
+class AcceptsAll:
+    """Asks no plugin, in place of ``nri.node.acceptance.Acceptance``."""
+
+    def faults(self, _config: ConfigList, _used: ConfigList) -> list[Fault]:
+        """Return no fault."""
+        return []
+
+    def is_changed(self) -> bool:
+        """Return False: no executable has refused anything."""
+        return False
+
+
+ACCEPTS_ALL = AcceptsAll()
+
+
 class InUse:
     """The configuration in use of a directory, or of the single file that is read instead.
 
     :param site: without a directory of the record only this object remembers, and so if owners are not checked:
         no other host could believe it. Another one with the same places may be set later.
     :param writes: False for a tool, which reads the record and changes nothing.
-    :param acceptance: asks the plugins whether they accept their confs; None for a tool.
+    :param acceptance: asks the plugins whether they accept their confs; by default none is asked.
     :ivar config: the configuration in use; None if there has been no valid one.
     :ivar documents: the content of each of its files, by path.
     :ivar since: when it was accepted, in seconds since 1970; None if nothing was.
-    :ivar rejected: why the files as they are now are not in use; None if they are, or are missing.
+    :ivar rejected: why the files as they are now are not in use; nothing if they are, or are missing.
     :ivar missing: the files in use that are not there, each with when that was noted first, of CLOCK_BOOTTIME.
     :ivar is_waiting: True while a missing file may come back.
     :ivar is_kept: True if files that are missing stay in use however long they are away.
@@ -70,12 +85,12 @@ class InUse:
         site: Site,
         *,
         writes: bool = True,
-        acceptance: Acceptance | None = None,
+        acceptance: Acceptance | AcceptsAll = ACCEPTS_ALL,
     ) -> None:
         self.config: ConfigList | None = None
         self.documents: Documents = {}
         self.since: float | None = None
-        self.rejected: ConfigError | None = None
+        self.rejected: Sequence[Fault] = ()
         self.missing: dict[str, float] = {}
         self.is_waiting = False
         self.is_kept = False
@@ -98,6 +113,11 @@ class InUse:
     def _has_record(self) -> bool:
         return self._path != "" and self.site.check_owner
 
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """The files in use that are not there, and are not waited for."""
+        return () if self.is_waiting else tuple(self.missing)
+
     def look(self) -> None:
         """Look at the files, and use them if they are to be used."""
         site = self.site
@@ -115,7 +135,7 @@ class InUse:
     def _is_to_be_judged(self, read: Read) -> bool:
         if self._judged is None or self.is_waiting or not read.is_as(self._judged):
             return True
-        return self.acceptance is not None and self.acceptance.is_changed()
+        return self.acceptance.is_changed()
 
     def keep(self) -> None:
         """Write the record again if it could not be written, or was removed."""
@@ -126,7 +146,7 @@ class InUse:
     def reject(self, reason: str) -> None:
         """Have the files looked at again, since they could not be for this reason."""
         self._judged = None
-        self.rejected = ConfigError([Fault(file=self.site.conf_dir, message=reason)])
+        self.rejected = [Fault(file=self.site.conf_dir, message=reason)]
 
     def use(self, documents: Documents) -> None:
         """Use these files from now on, whatever is missing: ``nri apply`` has put them there.
@@ -139,30 +159,30 @@ class InUse:
         """Use the files that were read, if they are to be used."""
         is_same = self.config is not None and read.documents == self.documents
         if is_same and not read.faults:
-            self._stay({}, None)
+            self._stay({}, ())
             return
         try:
             config = read.parsed()
         except ConfigError as error:
-            self._stay({}, error)
+            self._stay({}, error.faults)
             return
         missing, is_kept = self._missing(read)
         stays = bool(missing) and is_kept
         if stays or self.is_waiting:
-            self._stay(missing, None)
+            self._stay(missing, ())
             return
         # Nothing is there, and nothing says that nothing was.
         if not read.documents and self.config is None and self.fault:
             reason = (
                 f"there are no files, and the record of those in use cannot be used: {self.fault}"
             )
-            self._stay({}, ConfigError([Fault(file=self.site.conf_dir, message=reason)]))
+            self._stay({}, [Fault(file=self.site.conf_dir, message=reason)])
             return
         refusal = self._refusal(config, read)
-        if refusal is None:
-            self._accept(config, read.documents)
-        else:
+        if refusal:
             self._stay({}, refusal)
+        else:
+            self._accept(config, read.documents)
 
     def _missing(self, read: Read) -> tuple[dict[str, float], bool]:
         """Return the files in use that are missing, each with when that was noted, and whether they are never removed
@@ -176,22 +196,22 @@ class InUse:
         self.is_kept = is_kept
         directory = self._directory_now()
         now = boottime()
-        is_unchanged = is_kept or directory == self._directory
+        noted = self.missing
+        if not is_kept and directory != self._directory:
+            noted = {}
         missing = {}
         for path in gone:
-            noted = self.missing.get(path, now)
-            missing[path] = noted if noted <= now and is_unchanged else now
+            missing[path] = min(now, noted.get(path, now))
         self._directory = directory
         self.is_waiting = any(now - since < MISSING_FOR for since in missing.values())
         return missing, is_kept
 
-    def _refusal(self, config: ConfigList, read: Read) -> ConfigError | None:
-        """Return what plugins find wrong with their confs, where another set can stay in use; None for nothing."""
+    def _refusal(self, config: ConfigList, read: Read) -> Sequence[Fault]:
+        """Return what plugins find wrong with their confs, where another set can stay in use."""
         used = self.config
-        if self.acceptance is None or used is None or self._is_accepted_elsewhere(read):
-            return None
-        faults = self.acceptance.faults(config, used)
-        return ConfigError(faults) if faults else None
+        if used is None or self._is_accepted_elsewhere(read):
+            return ()
+        return ConfigError(self.acceptance.faults(config, used)).faults
 
     def _gone(self, documents: Documents) -> list[str]:
         """Return the files in use that are not there, nor under a new name; the single one gives way to others."""
@@ -218,7 +238,7 @@ class InUse:
         except (OSError, NRIError, ValueError):
             return False
 
-    def _stay(self, missing: dict[str, float], rejected: ConfigError | None) -> None:
+    def _stay(self, missing: dict[str, float], rejected: Sequence[Fault]) -> None:
         self.rejected = rejected
         self.is_waiting = self.is_waiting and bool(missing)
         if missing != self.missing:
@@ -231,7 +251,7 @@ class InUse:
             self.since = time.time()
         self.config = config
         self.documents = documents
-        self.rejected = None
+        self.rejected = ()
         self.missing = {}
         if not is_recorded:
             self._save()
@@ -342,7 +362,7 @@ def wait(in_use: InUse, until: float, note: Callable[[str], object]) -> ConfigLi
         time.sleep(POLL)
         in_use.look()
     if in_use.config is None:
-        raise in_use.rejected or ConfigError([])
+        raise ConfigError(in_use.rejected)
     for line in why_not(in_use):
         note(line)
     return in_use.config
@@ -350,8 +370,8 @@ def wait(in_use: InUse, until: float, note: Callable[[str], object]) -> ConfigLi
 
 def why_not(in_use: InUse) -> list[str]:
     """Return why the files as they are now are not in use, or will not be remembered, a line for each reason."""
-    faults = in_use.rejected.faults if in_use.rejected else ()
-    lines = [f"invalid configuration; still using the last valid one: {fault}" for fault in faults]
+    still = "invalid configuration; still using the last valid one"
+    lines = [f"{still}: {fault}" for fault in in_use.rejected]
     if in_use.missing:
         missing = f"missing, and still in use {how_long(in_use)}: {', '.join(in_use.missing)}"
         lines.append(f'{missing}; for no plugins, write a file with "plugins": []')

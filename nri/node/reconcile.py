@@ -109,6 +109,9 @@ LATE_UPDATE = "the late update has failed"
 LATE_RELEASE = "the release has failed"
 EVER_IGNORED = "its failure is ignored"
 
+NOTHING: Mapping[str, Entry] = {}
+"""What a chain replaces by default."""
+
 
 class Chain:
     """Plugins that are run for a container, one after the other: what is to run, and what has come of it.
@@ -118,7 +121,7 @@ class Chain:
     :param replaces: what the container has had, by the keys of the entries that come in its place.
     :ivar step_state: the state under which the outcome is noted: ``RELEASE`` for a release.
     :ivar steps: the plugins that have run.
-    :ivar error: its failure; None if it has not failed.
+    :ivar error: its failure; "" if it has not failed.
     """
 
     def __init__(
@@ -127,16 +130,16 @@ class Chain:
         container: Container,
         request: Request,
         only: Collection[str] | None = None,
-        replaces: Mapping[str, Entry] | None = None,
+        replaces: Mapping[str, Entry] = NOTHING,
     ) -> None:
         self.client = client
         self.container = container
         self.request = request
         self.only = only
-        self.replaces = replaces or {}
+        self.replaces = replaces
         self.step_state = RELEASE if request.release else str(request.state)
         self.steps: list[Step] = []
-        self.error: Exception | None = None
+        self.error = ""
 
     @property
     def facts(self) -> Facts:
@@ -175,7 +178,7 @@ class Verdict:
     """The outcome of a wish.
 
     :ivar error: why it is not fulfilled, "" if it is.
-    :ivar is_refused: a plugin refuses the container, and none has failed.
+    :ivar is_refused: a plugin refuses the container, and none has failed; counts beside an error.
     :ivar is_noted: what is missing is on record, and can be made up for late.
     """
 
@@ -209,7 +212,7 @@ def _set_up(container: Container, host: Host) -> Verdict:
     # A plugin may change whether a condition holds at the start: what was judged now has not missed its setup.
     judged = client.chain(State.SETUP)
     chain = _run(host, Chain(client, container, container.request(State.SETUP)))
-    if chain.error is not None:
+    if chain.error:
         return _failed(chain)
     with host.lock:
         _note_failures(chain, STARTED)
@@ -227,9 +230,7 @@ def _start(container: Container, host: Host) -> Verdict:
     request = container.request(State.CREATE)
     with host.lock:
         facts.begin_again()
-    missed = []
-    if host.expects_setup(request):
-        missed = missed_setup(container, request, client)
+    missed = missed_setup(container, request, client, host)
     dropped = host.dropped(container, client)
     error = _without_setup(client, missed, dropped)
     if error:
@@ -243,14 +244,14 @@ def _start(container: Container, host: Host) -> Verdict:
             facts.lack(facts.add(entry.key, entry.document), State.SETUP, Outcome(cause, why))
     chain = _run(host, Chain(client, container, request))
     is_refused = host.refuses_starts or request.is_sandbox
-    if chain.error is not None and is_refused:
+    if chain.error and is_refused:
         # The runtime does not start it: nothing runs without its plugins. Those that have succeeded get a delete.
         with host.lock:
             host.save(container)
         return _failed(chain)
     with host.lock:
         _note_failures(chain, STARTED)
-        if chain.error is not None:
+        if chain.error:
             _note_unreached(chain, STARTED)
         elif host.is_configured:
             _note_created(container)
@@ -286,14 +287,14 @@ def _catch_up(container: Container, host: Host, due: Sequence[Due]) -> Verdict:
 
 def _release(container: Container, host: Host, client: Client, task: Due) -> Verdict:
     had = task.had
-    if had is not None and not client.invoker.releases(task.entry.type):
+    if not client.invoker.releases(task.entry.type):
         with host.lock:
             container.facts.entries.remove(had)  # it has nothing to give back
             host.save(container)
         return Verdict()
     alone = Client(ConfigList(plugins=[task.entry]), client.invoker, timeout=client.timeout)
     request = container.request(State.DELETE).replace(release=True)
-    replaces = {} if had is None else {task.entry.key: had}
+    replaces = {task.entry.key: had}
     return _noted(
         host, _run(host, Chain(alone, container, request, replaces=replaces)), LATE_RELEASE
     )
@@ -304,7 +305,7 @@ def _create_late(
 ) -> Verdict:
     replaces = {}
     for task in tasks:
-        if task.what == REAPPLY and task.had is not None:
+        if task.what == REAPPLY:
             replaces[task.entry.key] = task.had
 
     request = container.request(State.CREATE).replace(late=True)
@@ -335,26 +336,26 @@ def _tell(container: Container, state: str, host: Host) -> Verdict:
     with host.lock:
         if state == State.UPDATE:
             # One that has failed is made up for late.
-            facts.is_rewritten = chain.error is not None
+            facts.is_rewritten = chain.error != ""
             spec = chain.request.spec
             resources = None if spec is None else spec.resources
             facts.see(container.digest, resources)
-        elif chain.error is None:
+        elif not chain.error:
             _note_failures(chain, STARTED)
         host.save(container)
     return _failed(chain)
 
 
-def missed_setup(container: Container, request: Request, client: Client) -> list[PluginEntry]:
+def missed_setup(
+    container: Container, request: Request, client: Client, host: Host
+) -> list[PluginEntry]:
     """Return the entries whose ``setup`` a container was created without; that cannot be made up for.
 
     :param request: about its ``create``.
     """
-    if request.is_sandbox:
+    if request.is_sandbox or not host.expects_setup(request):
         return []
     listed = client.chain(State.SETUP)
-    if not listed:
-        return []
     # A contradiction in a condition is refused by the chain itself.
     applying = client.holding(request)
     missed: list[PluginEntry] = []
@@ -409,27 +410,25 @@ def _run(host: Host, chain: Chain) -> Chain:
     try:
         host.run(chain, note)
     except ChainError as error:
-        chain.error = error
+        chain.error = str(error)
     return chain
 
 
 def _failed(chain: Chain, *, is_noted: bool = False) -> Verdict:
-    if chain.error is None:
-        return Verdict(is_noted=is_noted)
-    return Verdict(str(chain.error), is_refused=chain.is_refused, is_noted=is_noted)
+    return Verdict(chain.error, is_refused=chain.is_refused, is_noted=is_noted)
 
 
 def _noted(host: Host, chain: Chain, how: str) -> Verdict:
     """Note what has come of a chain for a container that runs."""
     with host.lock:
         _note_failures(chain, how)
-        if chain.error is not None:
+        if chain.error:
             if chain.step_state == State.UPDATE:
                 chain.facts.is_rewritten = True
             if chain.step_state == State.CREATE:
                 _note_unreached(chain, how)
         host.save(chain.container)
-    if chain.error is not None:
+    if chain.error:
         return _failed(chain)
     # An ignored failure leaves an older entry in force: it is not reapplied or released.
     for step in chain.steps:
@@ -466,7 +465,7 @@ def _note_success(chain: Chain, step: Step) -> None:
     # An older entry of the type that has failed is over.
     keys = {one.key for one in chain.client.config.plugins}
     for other in [*facts.entries]:
-        if other.type == entry.type and other.failed_create is not None and other.key not in keys:
+        if other.type == entry.type and other.create.is_lack and other.key not in keys:
             facts.entries.remove(other)
 
 
@@ -478,12 +477,9 @@ def _note_failures(chain: Chain, how: str) -> None:
     for step in chain.steps:
         if step.error is None:
             continue
-        # The plugin works, and refuses this container.
-        if step.error.refused:
-            cause = REFUSED
-        # The entry, or the host, says that the container does not need it.
-        elif step.is_ignored:
-            cause = IGNORED
+        # The plugin refuses this container, or the entry or host says that the container does not need it.
+        if step.outcome in (REFUSED, IGNORED):
+            cause = step.outcome
         else:
             cause = FAILED
         reason = EVER_IGNORED if step.is_ignored else how

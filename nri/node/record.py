@@ -16,7 +16,7 @@ from binascii import crc32
 
 from nri import files, trust
 from nri.config.entries import PluginEntry
-from nri.errors import NRIError, bounded, escape
+from nri.errors import NRIError, bounded, escape, reason_of
 from nri.types import DecodeError, gojson
 from nri.types.v1 import Result, State
 
@@ -115,13 +115,11 @@ class Outcome:
 
     __slots__ = ("binary", "extra", "outcome", "since", "why")
 
-    def __init__(
-        self, outcome: str, why: str = "", binary: tuple[int, ...] = (), since: float | None = None
-    ) -> None:
+    def __init__(self, outcome: str, why: str = "", binary: tuple[int, ...] = ()) -> None:
         self.outcome = outcome
         self.binary = binary
         self.why = bounded(escape(why), MAX_WHY)
-        self.since = round(time.time(), 3) if since is None else since
+        self.since: float = round(time.time(), 3)
         self.extra: dict[str, Any] = {}
 
     @property
@@ -131,22 +129,28 @@ class Outcome:
 
     def to_value(self) -> dict[str, Any]:
         """Return the JSON value."""
-        value = {**self.extra, "outcome": self.outcome}
+        value = {
+            **self.extra,
+            "outcome": self.outcome,
+            "why": self.why,
+            "binary": list(self.binary),
+        }
         if self.is_lack:
             value["since"] = self.since
-        if self.why:
-            value["why"] = self.why
-        if self.binary:
-            value["binary"] = list(self.binary)
         return value
 
     @classmethod
     def from_value(cls, value: dict[str, Any]) -> Outcome:
         """Return the outcome of a value that the rule for outcomes accepts."""
         binary = tuple(value.get("binary", ()))
-        outcome = cls(value["outcome"], value.get("why", ""), binary, value.get("since", 0))
+        outcome = cls(value["outcome"], value.get("why", ""), binary)
+        outcome.since = value.get("since", 0)
         outcome.extra = _unknown(value, _rules().outcome.keys)
         return outcome
+
+
+NOT_TRIED = Outcome("")
+"""The outcome of a state that was not tried."""
 
 
 class Entry:
@@ -175,8 +179,7 @@ class Entry:
     @property
     def is_created(self) -> bool:
         """True if its ``create`` has succeeded."""
-        outcome = self.states.get(State.CREATE)
-        return outcome is not None and outcome.outcome == DONE
+        return self.create.outcome == DONE
 
     @property
     def done_states(self) -> list[str]:
@@ -184,26 +187,21 @@ class Entry:
         return [state for state, outcome in self.states.items() if outcome.outcome == DONE]
 
     @property
-    def failed_create(self) -> Outcome | None:
-        """The outcome of a ``create`` that has not succeeded; None if it has, or was not tried."""
-        outcome = self.states.get(State.CREATE)
-        if outcome is not None and outcome.is_lack:
-            return outcome
-        return None
+    def create(self) -> Outcome:
+        """The outcome of its ``create``."""
+        return self.states.get(State.CREATE, NOT_TRIED)
 
     def to_value(self) -> dict[str, Any]:
         """Return the JSON value."""
         states = {state: outcome.to_value() for state, outcome in self.states.items()}
-        value = {
+        return {
             **self.extra,
             "type": self.type,
             "hash": self.hash,
             "document": self.document,
             "states": states,
+            "result": self.result,
         }
-        if self.result:
-            value["result"] = self.result
-        return value
 
     @classmethod
     def from_value(cls, value: Any, faults: list[str]) -> Entry | None:
@@ -287,8 +285,8 @@ class Facts:
             if entry.type == type_:
                 result = result or entry.result
         try:
-            return Result.from_json(result) if result else None
-        except DecodeError:
+            return Result.from_json(result)
+        except DecodeError:  # there is none, or another build has written it
             return None
 
     @property
@@ -305,16 +303,18 @@ class Facts:
 
     def lack(self, entry: Entry, state: str, outcome: Outcome) -> None:
         """Note that it runs without what a state of an entry was to do. The first reason counts, and its time."""
-        before = entry.states.get(state)
-        if before is not None and before.is_lack:
-            outcome = Outcome(before.outcome, before.why, outcome.binary, before.since)
+        before = entry.states.get(state, NOT_TRIED)
+        if before.is_lack:
+            since = before.since
+            outcome = Outcome(before.outcome, before.why, outcome.binary)
+            outcome.since = since
         entry.states[state] = outcome
 
     def has_judged_setup(self, type_: str) -> bool:
         """Return whether the container's ``setup`` has asked a plugin, or left it out for its condition."""
         for entry in self.entries:
-            outcome = entry.states.get(State.SETUP)
-            if entry.type == type_ and outcome is not None and outcome.outcome != MISSED:
+            outcome = entry.states.get(State.SETUP, NOT_TRIED)
+            if entry.type == type_ and outcome.outcome not in (NOT_TRIED.outcome, MISSED):
                 return True
         return False
 
@@ -352,16 +352,18 @@ class Facts:
 
     def to_value(self) -> dict[str, Any]:
         """Return the JSON value."""
-        value = {**self.extra, "name": self.name, "life": self.life, "created": self.is_created}
-        value["entries"] = [entry.to_value() for entry in self.entries]
+        value = {
+            **self.extra,
+            "name": self.name,
+            "life": self.life,
+            "created": self.is_created,
+            "entries": [entry.to_value() for entry in self.entries],
+            "seen": self.seen,
+            "resources": self.resources,
+            "rewritten": self.is_rewritten,
+        }
         if self.without is not None:
             value["without"] = self.without.to_value()
-        if self.seen:
-            value["seen"] = self.seen
-        if self.resources is not None:
-            value["resources"] = self.resources
-        if self.is_rewritten:
-            value["rewritten"] = True
         if self.made is not None:
             value["made"] = self.made
         return value
@@ -445,10 +447,8 @@ def read_facts(path: str) -> tuple[Facts | None, list[str]]:
         return Facts.from_value(gojson.loads(read_file(path)), faults), faults
     except FileNotFoundError:
         return None, []
-    except OSError as error:
-        return None, [str(error.strerror)]
-    except NRIError as error:  # a DecodeError among them
-        return None, [str(error)]
+    except (OSError, NRIError) as error:  # a DecodeError among them
+        return None, [reason_of(error)]
 
 
 def write_facts(path: str, facts: Facts) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from nri.client.chain import Client
+from nri.client.chain import Client, reporting_ignored
 from nri.client.forking import ForkingInvoker
 from nri.client.invoker import Invoker
 from nri.config.entries import types_of
@@ -43,27 +43,29 @@ class NoLock:
         pass
 
 
+def facts_in(path: str, note: Callable[[str], object]) -> Facts:
+    """Return the facts in a file; none if there is none, or all of it is wrong. What is wrong is noted."""
+    facts, faults = read_facts(path)
+    for fault in faults:
+        note(f"{path}: {fault}; ignored")
+    return facts or Facts()
+
+
 class Known:
     """A container of a short-lived host, with the file of its facts.
 
     :param path: of the file.
     :param about: a request about the container; its state is replaced.
-    :param facts: those in the file; by default they are read.
+    :param facts: those in the file, as ``facts_in`` reads them.
     """
 
     digest = 0  # such a host does not look for a resize of which it was not told
 
-    def __init__(
-        self, path: str, about: Request, note: Callable[[str], object], facts: Facts | None = None
-    ) -> None:
+    def __init__(self, path: str, about: Request, facts: Facts) -> None:
         self.path = path
         self._about = about
         self.spec = about.spec or Spec()
-        if facts is None:
-            facts, faults = read_facts(path)
-            for fault in faults:
-                note(f"{path}: {fault}; ignored")
-        self.facts = facts or Facts()
+        self.facts = facts
 
     @property
     def name(self) -> str:
@@ -74,12 +76,14 @@ class Known:
         """Return a request about it."""
         return self._about.replace(state=State(state))
 
-    def show(self, spec: Spec, pid: int | None = None) -> None:
-        """Have its requests show another spec from now on, and another pid."""
+    def show(self, spec: Spec) -> None:
+        """Have its requests show another spec from now on."""
         self.spec = spec
-        if pid is None:
-            pid = self._about.pid
-        self._about = self._about.replace(spec=spec, pid=pid)
+        self._about = self._about.replace(spec=spec)
+
+    def show_pid(self, pid: int) -> None:
+        """Have its requests show another pid from now on."""
+        self._about = self._about.replace(pid=pid)
 
 
 class Occasion:
@@ -159,38 +163,32 @@ class Occasion:
                     f"the plugins' watchdog cannot be started: {error.strerror}"
                 ) from error
         may_leave_processes = True
+        report = reporting_ignored(chain.request, self._say)
+
+        def take(step: Step) -> None:
+            report(step)
+            on_step(step)
+
         try:
             prepare_process()
             steps = chain.client.invoke(
                 chain.request,
                 state,
                 deadline=deadline.at,
-                log=lambda plugin, line: host.note(f"{plugin}: {line}"),
-                on_step=self._reporting(chain, on_step),
+                log=self._say,
+                on_step=take,
                 changes=self._changes,
                 previous=chain.previous,
                 only=chain.only,
             )
             may_leave_processes = any(step.error for step in steps)
         finally:
-            if watcher is not None and may_leave_processes:
-                watcher.sweep()
-            elif watcher is not None:
-                watcher.dismiss()
+            if watcher is not None:
+                watcher.end(sweeps=may_leave_processes)
 
-    def _reporting(self, chain: Chain, on_step: Callable[[Step], None]) -> Callable[[Step], None]:
-        """Return a function that also reports failures which are ignored."""
-
-        def take(step: Step) -> None:
-            if step.is_ignored and step.error is not None:
-                about = (
-                    f"{chain.request.state} of {chain.request.id} failed, ignored (failurePolicy: "
-                    "ignore)"
-                )
-                self._host.note(f"{step.plugin.type}: {about}: {step.error.reason}")
-            on_step(step)
-
-        return take
+    def _say(self, plugin: str, line: str) -> None:
+        """Report a line of a plugin."""
+        self._host.note(f"{plugin}: {line}")
 
 
 class ShortHost:
@@ -242,7 +240,8 @@ class ShortHost:
         :raises NRIError: it is not fulfilled.
         """
         verdict = reconcile(container, wish, Occasion(self, deadline, changes, if_killed))
-        if verdict.error and deadline.left() == 0:
-            raise NRIError(deadline.passed(verdict.error))
-        if verdict.error:
-            raise NRIError(verdict.error)
+        error = verdict.error
+        if error:
+            if deadline.left() == 0:
+                error = deadline.passed(error)
+            raise NRIError(error)

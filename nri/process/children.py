@@ -9,7 +9,7 @@ from _thread import allocate_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
 SIGKILL = 9  # the signal's number; the signal module would import enum
 # Seconds between looks at a process on kernels before Linux 5.3, which have no pidfd.
@@ -38,10 +38,7 @@ def start(begin: Callable[[], int], *, stdin: int | None = None) -> int:
         it, with its session, when this process is killed; until its pid is known, it is found by its stdin.
     """
     global coming  # noqa: PLW0603 - see the module's docstring
-    if stdin is None or _list < 0:
-        mark = ""
-    else:
-        mark = identity(os.fstat(stdin))
+    mark = "" if stdin is None else identity(os.fstat(stdin))
     with lock:
         coming += 1
         if mark:
@@ -53,13 +50,12 @@ def start(begin: Callable[[], int], *, stdin: int | None = None) -> int:
     finally:
         with lock:
             coming -= 1
+            _plugins.pop(mark, None)
             if pid:
                 started.add(pid)
-            if stdin is not None:
-                _plugins.pop(mark, None)
-                if pid:
+                if stdin is not None:
                     _plugins[pid] = None
-                _write_list()
+            _write_list()
     return pid
 
 
@@ -134,12 +130,18 @@ def reap_late() -> None:
             late.append(pid)
 
 
-def pidfd_or_none(pid: int) -> int | None:
-    """Return a new pidfd of a process, or None where the kernel gives none."""
+def pidfds_of(pid: int) -> list[int]:
+    """Return a new pidfd of a process; none where the kernel gives none."""
     try:
-        return os.pidfd_open(pid)
+        return [os.pidfd_open(pid)]
     except OSError:  # ENOSYS before Linux 5.3, EPERM under some seccomp filters
-        return None
+        return []
+
+
+def close_all(descriptors: Iterable[int]) -> None:
+    """Close descriptors."""
+    for fd in descriptors:
+        os.close(fd)
 
 
 def has_exited(pid: int) -> bool:
@@ -148,13 +150,6 @@ def has_exited(pid: int) -> bool:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
         return True  # the caller ignores SIGCHLD, and the kernel has reaped it
-
-
-def ends(pidfd: int, within: float) -> bool:
-    """Wait at most ``within`` seconds for the end of a process; return whether it has ended."""
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(max(0.0, within) * 1000 + 1))
 
 
 def give_up_at(deadline: float) -> float:
@@ -175,43 +170,42 @@ def kill_group(pid: int, number: int = SIGKILL) -> None:
             pass  # they have ended, or have changed their user, and this process may not signal them
 
 
-def await_end(pid: int, pidfd: int | None, give_up: float | None = None) -> int:
+def await_end(pid: int, pidfds: Sequence[int], give_up: float) -> int:
     """Reap a child that has exited or was killed, and return its exit status; a negative one is a signal.
 
-    A child that has not ended at ``give_up``, by default in REAP_WITHIN seconds, is left to ``children.reap_late``.
+    A child that has not ended at ``give_up`` is left to ``children.reap_late``.
     """
-    if give_up is None:
-        give_up = time.monotonic() + REAP_WITHIN
     while (status := reap(pid)) is None:
         left = give_up - time.monotonic()
         if left <= 0:
             late.append(pid)
             return -SIGKILL
-        _pause(pidfd, left)
+        _pause(pidfds, left)
     return status
 
 
 def end_child(pid: int, within: float) -> int:
     """Wait at most ``within`` seconds for a child to end, kill the rest of its group, reap it; return its status."""
-    pidfd = pidfd_or_none(pid)
+    pidfds = pidfds_of(pid)
     until = time.monotonic() + within
     try:
         left = within
         while left > 0 and not has_exited(pid):
-            _pause(pidfd, left)
+            _pause(pidfds, left)
             left = until - time.monotonic()
         kill_group(pid)
-        return await_end(pid, pidfd)
+        return await_end(pid, pidfds, time.monotonic() + REAP_WITHIN)
     finally:
-        if pidfd is not None:
-            os.close(pidfd)
+        close_all(pidfds)
 
 
-def _pause(pidfd: int | None, left: float) -> None:
+def _pause(pidfds: Sequence[int], left: float) -> None:
     """Wait for the end of a process, at most ``left`` seconds; for a moment where it cannot be waited for."""
     try:
-        if pidfd is not None:
-            ends(pidfd, left)
+        if pidfds:
+            poll = select.poll()
+            poll.register(pidfds[0], select.POLLIN)
+            poll.poll(left * 1000 + 1)
             return
     except OSError:
         pass  # such as ENOMEM: it must be killed or reaped in any case

@@ -21,10 +21,11 @@ from nri.errors import escape
 from nri.process.children import (
     POLL_WITHOUT_PIDFD,
     await_end,
+    close_all,
     give_up_at,
     has_exited,
     kill_group,
-    pidfd_or_none,
+    pidfds_of,
 )
 from nri.process.spawn import PLUGIN_ENVIRONMENT, Pipes, spawn
 
@@ -49,6 +50,41 @@ _ENDS_SOON = 0.001  # seconds that a process has to end after its result, before
 _PLAIN_READS = 4
 
 
+def nothing() -> None:
+    """Do nothing."""
+
+
+class Stop:
+    """Ends exchanges at once. Any thread may set it."""
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self._kill: Callable[[], None] = nothing
+        self.is_set = False
+
+    def set(self) -> None:
+        """End the exchange that runs now, and those that follow."""
+        with self._lock:
+            self.is_set = True
+            self._kill()
+
+    def ends(self, kill: Callable[[], None]) -> None:
+        """Have this function called when it is set, at once if it is, until ``over``."""
+        with self._lock:
+            self._kill = kill
+            if self.is_set:
+                kill()
+
+    def over(self) -> None:
+        """Note that an exchange is over."""
+        with self._lock:
+            self._kill = nothing
+
+
+NEVER = Stop()
+"""One that nothing sets."""
+
+
 def launch(
     path: str,
     argv: list[str],
@@ -56,7 +92,7 @@ def launch(
     deadline: float,
     *,
     log: Log,
-    stop: Stop | None = None,
+    stop: Stop = NEVER,
 ) -> Output:
     """Run ``path`` until it exits, or until ``deadline`` (of ``time.monotonic``, in seconds).
 
@@ -130,29 +166,6 @@ class Output:
         return f"exit status {self.status}" if self.status else ""
 
 
-class Stop:
-    """Ends exchanges at once. Any thread may set it."""
-
-    def __init__(self) -> None:
-        self._lock = allocate_lock()
-        self._kill: Callable[[], None] | None = None
-        self.is_set = False
-
-    def set(self) -> None:
-        """End the exchange that runs now, and those that follow."""
-        with self._lock:
-            self.is_set = True
-            if self._kill is not None:
-                self._kill()
-
-    def ends(self, kill: Callable[[], None] | None) -> None:
-        """Have this function called when it is set, at once if it is; None: an exchange is over."""
-        with self._lock:
-            self._kill = kill
-            if self.is_set and kill is not None:
-                kill()
-
-
 class Asked:
     """A process that answers this request only: its end is the end of the answer."""
 
@@ -163,7 +176,7 @@ class Asked:
         self.pid = pid
         self.sent = 0
         """Bytes of the request that were written to its stdin."""
-        self._pidfd = pidfd_or_none(pid)
+        self._pidfds = pidfds_of(pid)
 
     @property
     def ends(self) -> Sequence[int]:
@@ -171,7 +184,7 @@ class Asked:
 
         Others than at first if ``has_ended`` has returned False.
         """
-        return () if self._pidfd is None else (self._pidfd,)
+        return self._pidfds
 
     def kill(self) -> None:
         """Kill it with its process group. Any thread may call this until ``finish``."""
@@ -189,11 +202,10 @@ class Asked:
         """
         self.kill()
         try:
-            return await_end(self.pid, self._pidfd, give_up)
+            return await_end(self.pid, self._pidfds, give_up)
         finally:
-            if self._pidfd is not None:
-                os.close(self._pidfd)
-                self._pidfd = None
+            close_all(self._pidfds)
+            self._pidfds = []
 
 
 class Conversation:
@@ -213,18 +225,15 @@ class Conversation:
         data: bytes,
         log: Log,
         *,
-        stop: Stop | None = None,
-        meanwhile: tuple[float, Callable[[], None]] | None = None,
+        stop: Stop = NEVER,
+        meanwhile: tuple[float, Callable[[], None]] = (float("inf"), nothing),
     ) -> None:
         self._asked = asked
         self._stdin, self._stdout, self._stderr = pipes
         self._left = memoryview(data)
         self._lines = Lines(log)
-        self._meanwhile: Callable[[], None] | None = None
-        self._meanwhile_at = 0.0
-        if meanwhile is not None:
-            seconds, self._meanwhile = meanwhile
-            self._meanwhile_at = time.monotonic() + seconds
+        seconds, self._meanwhile = meanwhile
+        self._meanwhile_at = time.monotonic() + seconds
         self._written = bytearray()  # what was read from stdout
         self._open = set(pipes)
         self._poll = select.poll()
@@ -244,8 +253,7 @@ class Conversation:
 
     def close(self) -> None:
         """Close the pipes."""
-        for fd in self._open:
-            os.close(fd)
+        close_all(self._open)
         self._open.clear()
 
     def run(self, deadline: float) -> Output:
@@ -256,11 +264,7 @@ class Conversation:
         output = Output()
         try:
             try:
-                stop = self._stop
-                if stop is None:
-                    output.stopped = self._exchange(deadline)
-                else:
-                    output.stopped = self._until_stop(stop, deadline)
+                output.stopped = self._until_stop(deadline)
             except BaseException:
                 self._asked.finish("broken off", give_up_at(deadline))
                 raise
@@ -269,7 +273,7 @@ class Conversation:
         except OSError as error:
             raise BrokenOffError(error.errno, error.strerror) from error
         finally:
-            self._meanwhile = None  # it may refer to the owner of this object
+            self._meanwhile = nothing  # it may refer to the owner of this object
             self.close()
         if len(self._written) > MAX_OUTPUT:
             output.stopped = output.stopped or "output"
@@ -278,13 +282,13 @@ class Conversation:
         output.stderr = self._lines.tail()
         return output
 
-    def _until_stop(self, stop: Stop, deadline: float) -> str:
-        stop.ends(self._asked.kill)
+    def _until_stop(self, deadline: float) -> str:
+        self._stop.ends(self._asked.kill)
         try:
             stopped = self._exchange(deadline)
         finally:
-            stop.ends(None)  # before it is reaped: then its number may be another process's
-        return "stop" if stop.is_set else stopped
+            self._stop.over()  # before it is reaped: then its number may be another process's
+        return "stop" if self._stop.is_set else stopped
 
     def _exchange(self, deadline: float) -> str:
         """Return the reason for ending the process, as in ``Output``; "" if the answer has ended."""
@@ -319,17 +323,16 @@ class Conversation:
                 return events
         if not self._asked.ends:
             left = min(left, POLL_WITHOUT_PIDFD)
-        if self._meanwhile is not None:
-            left = min(left, self._until(self._meanwhile))
+        left = min(left, self._until_meanwhile())
         return self._poll.poll(left * 1000 + 1)
 
-    def _until(self, meanwhile: Callable[[], None]) -> float:
+    def _until_meanwhile(self) -> float:
         """Return the seconds until a function is to be called; call it when it is due."""
         left = self._meanwhile_at - time.monotonic()
         if left > 0:
             return left
-        self._meanwhile = None
-        meanwhile()
+        self._meanwhile_at = float("inf")
+        self._meanwhile()
         return 0.0
 
     def _write(self) -> None:
@@ -429,9 +432,7 @@ class Lines:
 
     def tail(self) -> str:
         """Return the end of all that was read, in one line."""
-        if self._end:
-            return readable(self._end.strip().replace(b"\n", b" | "))
-        return ""
+        return readable(self._end.strip().replace(b"\n", b" | "))
 
 
 def readable(text: bytes) -> str:

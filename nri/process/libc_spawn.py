@@ -57,22 +57,27 @@ def spawn_unlocked(
     pid = ctypes.c_int()
     actions = ctypes.create_string_buffer(_SIZE)
     strings = [_strings(argv), _strings([f"{key}={value}" for key, value in environment.items()])]
-    number = _actions_init(actions)
+    _raise_if(_actions_init(actions), path)
     try:
-        for fd in inheritable() if add_close_from is None else ():
-            number = number or _add_close(actions, fd)
+        if add_close_from is None:
+            for fd in inheritable():
+                _raise_if(_add_close(actions, fd), path)
         for target, fd in enumerate(descriptors):
-            number = number or _add_dup2(actions, fd, target)
+            _raise_if(_add_dup2(actions, fd, target), path)
         if add_close_from is not None:
-            number = number or add_close_from(actions, len(descriptors))
-        number = number or _posix_spawn(
-            ctypes.byref(pid), os.fsencode(path), actions, _ATTRIBUTES, *strings
-        )
+            _raise_if(add_close_from(actions, len(descriptors)), path)
+        program = os.fsencode(path)
+        number = _posix_spawn(ctypes.byref(pid), program, actions, _ATTRIBUTES, *strings)
+        _raise_if(number, path)
     finally:
         _actions_destroy(actions)
+    return pid.value
+
+
+def _raise_if(number: int, path: str) -> None:
+    """Raise the error that a function of posix_spawn(3) has returned; 0 is none."""
     if number:
         raise OSError(number, os.strerror(number), path)
-    return pid.value
 
 
 def _strings(texts: Sequence[str]) -> ctypes.Array[ctypes.c_char_p]:

@@ -40,13 +40,14 @@ class Reporter:
         self._fd = descriptor(stderr)
         self._left = TIMEOUT
 
-    def write(self, line: str, shown: str | None = None) -> None:
-        """Write a line. It is lost if neither file accepts it.
+    def write(self, line: str) -> None:
+        """Write a line. It is lost if neither file accepts it."""
+        self.put(line, escape(line))
 
-        :param shown: the text for stderr, if it is another than the line; "" for none.
-        """
+    def put(self, line: str, shown: str) -> None:
+        """Write a line to the log file, and another text to stderr; "" for none."""
         line = escape(line)
-        text = line if shown is None else shown
+        text = shown
         if self.log_file:
             data = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}\n".encode()
             if wrong := append(self.log_file, data):
@@ -89,8 +90,6 @@ def append(path: str, data: bytes) -> str:
             os.close(fd)
     except OSError as error:
         return _kind(path, error) or str(error.strerror)
-    except ValueError as error:  # a NUL in the path
-        return str(error)
 
 
 def _kind(path: str, error: OSError) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from nri.process import children
+from nri.process.children import close_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,8 +58,7 @@ def spawn(
             lambda: _start(path, argv, environment, moved or descriptors), stdin=stdin
         )
     finally:
-        for fd in moved:
-            os.close(fd)
+        close_all(moved)
 
 
 def use(start: Start) -> Start:
@@ -96,14 +96,18 @@ _start: Start = _with_os
 def inheritable() -> list[int]:
     """Return the descriptors above 2 that a child would inherit: our caller left them open."""
     fds = []
-    for name in os.listdir("/proc/self/fd"):
-        fd = int(name)
+    for fd in _above_2():
         try:
-            if fd > 2 and os.get_inheritable(fd):
+            if os.get_inheritable(fd):
                 fds.append(fd)
         except OSError:
-            pass  # the descriptor of this listing, or one that another thread has closed
+            pass  # the descriptor of the listing, or one that another thread has closed
     return fds
+
+
+def _above_2() -> set[int]:
+    """Return the descriptors of this process above 2, and that of the listing."""
+    return {int(name) for name in os.listdir("/proc/self/fd")} - {0, 1, 2}
 
 
 def close_others(*kept: int) -> None:
@@ -112,13 +116,11 @@ def close_others(*kept: int) -> None:
     ``os.closerange`` would close a million numbers one by one where the C library is older than close_range(2), as in
     the portable binaries: 0.2 s for each process.
     """
-    for name in os.listdir("/proc/self/fd"):
-        fd = int(name)
-        if fd > 2 and fd not in kept:
-            try:
-                os.close(fd)
-            except OSError:
-                pass  # the descriptor of this listing
+    for fd in _above_2().difference(kept):
+        try:
+            os.close(fd)
+        except OSError:
+            pass  # the descriptor of the listing
 
 
 def pipe() -> tuple[int, int]:
@@ -146,21 +148,16 @@ class Pipes:
             for fd in self.ours:
                 os.set_blocking(fd, False)
         except BaseException:
-            _close(made)
+            close_all(made)
             raise
 
     def __enter__(self) -> Pipes:
         return self
 
     def __exit__(self, kind: object, *_error: object) -> None:
-        _close(self.theirs)
+        close_all(self.theirs)
         if kind is not None:
-            _close(self.ours)
-
-
-def _close(descriptors: list[int]) -> None:
-    for fd in descriptors:
-        os.close(fd)
+            close_all(self.ours)
 
 
 def above_standard_files(*descriptors: int) -> Sequence[int]:
@@ -170,8 +167,7 @@ def above_standard_files(*descriptors: int) -> Sequence[int]:
     try:
         return copies(descriptors)
     finally:
-        for fd in descriptors:
-            os.close(fd)
+        close_all(descriptors)
 
 
 def copies(descriptors: Sequence[int]) -> list[int]:
@@ -183,8 +179,7 @@ def copies(descriptors: Sequence[int]) -> list[int]:
         for fd in descriptors:
             copies += [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(3, len(descriptors)))]
     except OSError:
-        for fd in copies:
-            os.close(fd)
+        close_all(copies)
         raise
     return copies
 

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 
 from nri.errors import escape
 from nri.process import children
-from nri.process.children import SIGKILL, pidfd_or_none
+from nri.process.children import SIGKILL, close_all, pidfds_of
 
 # Seconds to wait for all orphans; later they are reaped as other children that did not end.
 ENDS_WITHIN = 0.1
@@ -44,10 +44,9 @@ class Subreaper:
             if not orphans:
                 return
             for pid in orphans:  # their children become orphans
-                pidfd = pidfd_or_none(pid)
-                children.await_end(pid, pidfd, until)
-                if pidfd is not None:
-                    os.close(pidfd)
+                pidfds = pidfds_of(pid)
+                children.await_end(pid, pidfds, until)
+                close_all(pidfds)
             if time.monotonic() >= until:
                 log.warning("some processes that plugins have left behind are killed but not gone")
                 return

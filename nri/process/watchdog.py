@@ -13,7 +13,7 @@ import os
 from _thread import allocate_lock
 
 from nri.process import children
-from nri.process.children import SIGKILL, stat_fields
+from nri.process.children import SIGKILL, close_all, stat_fields
 from nri.process.spawn import above_standard_files, close_others, pipe, set_name
 
 TYPE_CHECKING = False
@@ -68,23 +68,18 @@ class Watchdog:
         self._plugins = new._plugins
         return ""
 
-    def dismiss(self) -> None:
-        """End and reap it: the host runs no plugin any more."""
-        try:
-            os.kill(self.pid, SIGKILL)
-        except ProcessLookupError:
-            pass
-        self._end()
+    def end(self, *, sweeps: bool) -> None:
+        """End and reap it: the host runs no plugin any more.
 
-    def sweep(self) -> None:
-        """Make it kill the remaining processes of plugins, and reap it."""
+        :param sweeps: have it kill the remaining processes of plugins first.
+        """
         try:
-            os.write(self._alive, b"!")
+            if sweeps:
+                os.write(self._alive, b"!")
+            else:
+                os.kill(self.pid, SIGKILL)
         except OSError:
             pass  # it has ended
-        self._end()
-
-    def _end(self) -> None:
         with children.lock:
             children.list_in(-1)
         self._close()
@@ -118,8 +113,7 @@ def start(
             made += pipe()
             pid = os.fork()
         except BaseException:
-            for fd in made:
-                os.close(fd)
+            close_all(made)
             raise
         # No other process has the writing end of the pipe, so it ends with this process.
         plugins, waits, alive = made

@@ -165,7 +165,7 @@ def put_back(call: Invocation, file: ConfigFile, config: dict[str, Any] | None =
 def new(call: Invocation, made: Made, id_: str, file: ConfigFile) -> Known:
     """Return the container that is made of a configuration."""
     about = request(State.CREATE, id_, spec_from_oci(file.config))
-    return Known(made.unfinished, about, call.report.note, Facts())
+    return Known(made.unfinished, about, Facts())
 
 
 def set_up(
@@ -199,11 +199,11 @@ def _run_create(call: Invocation, made: Made, chains: HostChains, container: Kno
     id_ = container.name
     try:
         with Ending(call.report.error):
-            container.show(container.spec, pid_of(call, id_))
+            container.show_pid(pid_of(call, id_))
             chains.run(container, State.CREATE, if_killed=lambda: call.destroy(id_))
             made.finish()
     except (NRIError, OSError, EndedError):
-        container.show(container.spec, 0)
+        container.show_pid(0)
         call.take_back(chains, container)
         raise
 
@@ -480,7 +480,7 @@ def _tell(call: Invocation, chains: HostChains, id_: str) -> None:
             about = request(
                 State.DELETE, id_, Spec(annotations=state.annotations), max(0, state.pid)
             )
-            container = Known(call.made(id_).current, about, call.report.note, Facts())
+            container = Known(call.made(id_).current, about, Facts())
         call.delete_chain(chains, container)
     except (NRIError, OSError) as error:
         call.report.error(str(error))

@@ -115,7 +115,7 @@ class Invocation:
         else:
             spec = Spec.from_value(facts.made["spec"], "spec")
         about = request(name, state.id, spec, max(0, state.pid))
-        return Known(made.current, about, self.report.note, facts)
+        return Known(made.current, about, facts)
 
     def is_taken(self, made: Made, id_: str) -> bool:
         """Return whether there is a container of that id, where runc and crun keep theirs.

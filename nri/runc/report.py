@@ -56,7 +56,7 @@ class Report:
             shown = self._format("error", message)
         if wrong:
             shown = f"{shown}\n{wrong}"
-        self._lines.write(message, shown)
+        self._lines.put(message, shown)
 
     def note(self, line: str) -> None:
         """Report what does not make the command fail."""
@@ -65,7 +65,7 @@ class Report:
         shown = wrong
         if not self._log and not self._log_file:
             shown = self._format("warning", line)
-        self._lines.write(line, shown)
+        self._lines.put(line, shown)
 
     def _append(self, level: str, message: str) -> str:
         """Write to the file of ``--log``; return the line about an error, "" for none."""

@@ -8,7 +8,6 @@ error (the container does not start), unless the plugin's ``failurePolicy`` is `
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -27,7 +26,7 @@ from nri.v1bridge.runs import EventLog
 from nri.v1bridge.status import CONNECTED, CONNECTING, Status, StatusSocket
 from nri.v2 import api, stub
 from nri.v2.api import events
-from nri.v2.api.runtimes import SENDS_ALONE
+from nri.v2.api.runtimes import SENDS_ALONE, numbers
 from nri.v2.stub import RuntimeInfo
 from nri.v2.stub.plugin import handlers
 from nri.v2.ttrpc import Call, Code, StatusError
@@ -94,8 +93,7 @@ class Bridge(stub.V2Plugin):
             self.chains.use(self._adopt(config))
         elif config.strip():
             log.warning("ignoring the options that the runtime hands over: those of --config apply")
-        major = re.match(r"v?([0-9]{1,4})\.", runtime.version)
-        runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
+        runs_pods = runtime.name == "containerd" and numbers(runtime.version) >= (2, 0, 0)
         self._abilities = requests.abilities(runtime)
         self.status.configured(runtime)
         log.info("serving %s %s", escape(runtime.name), escape(runtime.version))
@@ -126,9 +124,7 @@ class Bridge(stub.V2Plugin):
 
     def _warn_of_states(self) -> None:
         """Warn of entries that want states for which this runtime has no event."""
-        sent = SENDS_ALONE.get(self._runtime)
-        if sent is None:
-            return
+        sent = SENDS_ALONE.get(self._runtime, OF_EVENTS)
         unsent = [state for state in OF_EVENTS if state not in sent]
         client = self.chains.client()
         for state in unsent:
@@ -200,6 +196,8 @@ class Bridge(stub.V2Plugin):
             self._abilities, lambda: requests.config_of(self.pods.complete(pod), container)
         )
         self._run_container(pod, container, State.SETUP, call, changes)
+        if "cdiDevices" in changes.adjust:
+            self.chains.note_devices(container)
         self._follow(changes, container.id)
         return requests.create_response(changes) if changes else None
 
@@ -210,7 +208,7 @@ class Bridge(stub.V2Plugin):
 
     def update_container(
         self, request: api.UpdateContainerRequest, call: Call
-    ) -> api.UpdateContainerResponse | None:
+    ) -> api.UpdateContainerResponse:
         """Run ``resize``, with the requested resources."""
         container = api.Container()
         container.CopyFrom(request.container)
@@ -218,9 +216,7 @@ class Bridge(stub.V2Plugin):
         changes = Changes(self._abilities)
         self._run_container(request.pod, container, State.RESIZE, call, changes)
         self._follow(changes, container.id)
-        if changes:
-            return api.UpdateContainerResponse(update=requests.updates(changes))
-        return None
+        return api.UpdateContainerResponse(update=requests.updates(changes))
 
     def post_update_container(self, request: api.PostUpdateContainerRequest, call: Call) -> None:
         """Run ``update``. The runtime has written the new limits, so it does not overwrite a plugin's changes."""
@@ -228,14 +224,12 @@ class Bridge(stub.V2Plugin):
 
     def stop_container(
         self, request: api.StopContainerRequest, call: Call
-    ) -> api.StopContainerResponse | None:
+    ) -> api.StopContainerResponse:
         """Run ``delete`` for the container."""
         changes = Changes(self._abilities)
         self._run_container(request.pod, request.container, State.DELETE, call, changes)
         self._follow(changes, request.container.id)
-        if changes:
-            return api.StopContainerResponse(update=requests.updates(changes))
-        return None
+        return api.StopContainerResponse(update=requests.updates(changes))
 
     def answered(self, call: Call) -> None:
         """Count the event, and look after the status socket."""
@@ -261,7 +255,7 @@ class Bridge(stub.V2Plugin):
             if other != id_:
                 others[other] = update["resources"]
 
-        if others and self._follows:
+        if self._follows:
             self.chains.rewrites(others)
 
     def _run_sandbox(

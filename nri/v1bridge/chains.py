@@ -24,7 +24,8 @@ from nri.config.site import Site
 from nri.errors import NRIError, bounded, escape
 from nri.files import identity
 from nri.node.acceptance import Acceptance
-from nri.node.compare import CREATE, Due, Wanted, compare
+from nri.node.compare import Due, Wanted, compare
+from nri.node.in_use import ACCEPTS_ALL, AcceptsAll
 from nri.node.reconcile import LATE, STARTED, Chain, Verdict, missed_setup, reconcile
 from nri.node.record import FAILED, REAPPLY, RELEASE
 from nri.places import CONTAINERD_CONF_FILE
@@ -38,7 +39,7 @@ from nri.v1bridge.late import Worker, living, own_pod
 from nri.v1bridge.memory import DONE, Comparison, Memory, Row, Told
 from nri.v1bridge.options import BridgeOptions
 from nri.v1bridge.requests import Subject
-from nri.v1bridge.runs import REFUSABLE, EventLog, Run, late_line
+from nri.v1bridge.runs import EventLog, Run, late_begins
 from nri.v2 import api
 from nri.v2.ttrpc import Call, Code, StatusError
 
@@ -77,8 +78,6 @@ class Occasion:
 
     def client(self, container: Row | Told, state: str) -> Client:
         """Return a client for the configuration in use."""
-        if state == LATE:
-            return self._chains.client(container.subject, State.CREATE, is_late=True)
         return self._chains.client(container.subject, state)
 
     def run(self, chain: Chain, on_step: Callable[[Step], None]) -> None:
@@ -92,8 +91,8 @@ class Occasion:
 
     def dropped(self, container: Row, client: Client) -> list[tuple[PluginEntry, str]]:
         """Return the entries whose changes the runtime has not applied, each with what is missing."""
-        subject = container.subject
-        if subject is None or subject.container is None:
+        subject = container.known
+        if subject.container is None:
             return []
         asked = []
         for entry in client.config.plugins:
@@ -183,9 +182,9 @@ class Chains:
         """Find the plugins in the directories of a site from now on."""
         self.residents = Residents(site.bin_dirs, check_owner=site.check_owner)
         # With which the residents were chosen.
-        self._used: tuple[ConfigList, BridgeOptions] | None = None
+        self._used: object = None
         self._starter = Invoker(site.bin_dirs, check_owner=site.check_owner)
-        self._acceptance: Acceptance | None = None
+        self._acceptance: Acceptance | AcceptsAll = ACCEPTS_ALL
         if self._given is None:
             self._acceptance = Acceptance(self._starter)
 
@@ -205,27 +204,21 @@ class Chains:
         self._seen = self._binaries(self.client())
         self.residents.prepare(within)
 
-    def client(
-        self, subject: Subject | None = None, state: str = "", *, is_late: bool = False
-    ) -> Client:
+    def client(self, subject: Subject | None = None, state: str = "") -> Client:
         """Return a client for the configuration in use.
 
-        :param subject: it is for a request about it, with a *state*, without the plugins that the runtime runs.
-        :param is_late: for the worker.
+        :param subject: it is for a request about it, without the plugins that the runtime runs.
+        :param state: that of the request, or ``LATE`` for the worker.
         """
-        started = time.monotonic()
         options = self.options
         configuration = self.configuration.current()
-        is_same = self._use(configuration, options)
-        if log.isEnabledFor(logging.DEBUG):
-            change = "unchanged" if is_same else "read"
-            log.debug("configuration %s (%.1f ms)", change, (time.monotonic() - started) * 1000)
-        invoker = self._starter if is_late else self.residents
+        self._use(configuration, options)
+        invoker = self._starter if state == LATE else self.residents
         facts = None
         if subject is not None:
             facts = subject.facts
             # containerd 2.x sends its own plugins these two states, of sandboxes alone.
-            is_sent = subject.container is None and state in (State.CREATE, State.DELETE)
+            is_sent = subject.container is None and state in (State.CREATE, State.DELETE, LATE)
             if self._runtime_runs_pods and is_sent:
                 configuration = self._sandboxes
         return Client(
@@ -236,17 +229,16 @@ class Chains:
             facts=facts,
         )
 
-    def _use(self, configuration: ConfigList, options: BridgeOptions) -> bool:
-        """Have residents for a configuration; return whether it is the one that was used last."""
-        used = self._used
-        if used is not None and used[0] is configuration and used[1] is options:
-            return True
-        self._used = configuration, options
+    def _use(self, configuration: ConfigList, options: BridgeOptions) -> None:
+        """Have residents for a configuration, if it is not the one that was used last."""
+        used = configuration, options
+        if used == self._used:
+            return
+        self._used = used
         entries = [entry for entry in configuration.plugins if entry.source != CONTAINERD_CONF_FILE]
         self._sandboxes = ConfigList(version=configuration.version, plugins=entries)
         if self._given is None:
             self.residents.keep(configuration.plugins, residents=options.resident)
-        return False
 
     def synchronize(
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
@@ -298,24 +290,19 @@ class Chains:
         with self._lock:
             updates = self._rewriting
             self._rewriting = {}
-        if updates:
-            self.memory.rewritten(updates)
-            with self._lock:
-                self._followed |= updates.keys()
+        noted = self.memory.rewritten(updates)
+        with self._lock:
+            self._followed |= noted
 
-    def _take_rewritten(self, *, is_event: bool = False) -> None:
-        """Have the worker run ``update`` for containers whose resources the runtime has written.
-
-        :param is_event: another event has arrived.
-        """
+    def _take_rewritten(self) -> None:
+        """Have the worker run ``update`` for containers whose resources the runtime has written."""
         self._note_rewriting()
         with self._lock:
-            is_written = is_event or time.monotonic() >= self._rewritten_at
-            ids = self._followed if is_written else set()
-            if ids:
-                self._followed = set()
-        if ids:
-            self._has_late |= self.memory.make_due(ids)
+            if time.monotonic() < self._rewritten_at:
+                return
+            ids = self._followed
+            self._followed = set()
+        self._has_late |= self.memory.make_due(ids)
 
     def idle(self) -> None:
         """Do what no event waits for."""
@@ -339,7 +326,7 @@ class Chains:
                 and is_idle
             )
         self.note_runs()
-        self._log.report(is_last=True)
+        self._log.report(0.0)
         return is_idle
 
     def describe(self) -> dict[str, Any]:
@@ -400,28 +387,42 @@ class Chains:
         :raises StatusError: a plugin has failed.
         """
         self._in_progress = subject.name, call
-        self._take_rewritten(is_event=True)
+        self._rewritten_at = 0.0  # with another event, it has written them
+        self._take_rewritten()
         host = Occasion(self, call, changes)
         try:
-            if state in REFUSABLE and state != State.CREATE:
-                self._refuse_abandoned(subject.name, state, call)
-            if state == State.CREATE:
+            if state == State.SETUP:
+                verdict = self._set_up(subject, call, host)
+            elif state == State.CREATE:
                 verdict = self._create(subject, call, host)
             elif state == State.DELETE:
                 verdict = self._delete(subject, call, host)
             else:
-                told = self.memory.told(subject, state)
-                verdict = reconcile(told, state, host)
-                if state == State.SETUP and subject.container is not None and changes is not None:
-                    # A device's own changes are not known, so it is seen by what has been added.
-                    has_devices = "cdiDevices" in changes.adjust
-                    told.row.created = parts_of(subject.container) if has_devices else None
-            if state == State.SETUP and verdict.error:
-                self.memory.remove(subject.id)
+                verdict = self._tell(subject, state, call, host)
         finally:
             self._in_progress = None
         if verdict.error:
             raise StatusError(Code.ABORTED, _shown(verdict.error))
+
+    def _set_up(self, subject: Subject, call: Call, host: Occasion) -> Verdict:
+        self._refuse_abandoned(subject.name, State.SETUP, call)
+        told = self.memory.told(subject, State.SETUP)
+        verdict = reconcile(told, State.SETUP, host)
+        if verdict.error:
+            self.memory.remove(subject.id)
+        return verdict
+
+    def _tell(self, subject: Subject, state: State, call: Call, host: Occasion) -> Verdict:
+        if state == State.RESIZE:
+            self._refuse_abandoned(subject.name, state, call)
+        return reconcile(self.memory.told(subject, state), state, host)
+
+    def note_devices(self, container: api.Container) -> None:
+        """Note a container whose setup asks for CDI devices, as its creation was asked about.
+
+        A device's own changes are not known, so it is seen by what has been added.
+        """
+        self.memory.note_created(container.id, parts_of(container))
 
     def _create(self, subject: Subject, call: Call, host: Occasion) -> Verdict:
         row = self.memory.begin(subject, _half(call))
@@ -524,27 +525,16 @@ class Chains:
             wanted.append(Wanted(entry, acts=acts, binary=self._seen.get(entry.type, ())))
         due = compare(wanted, row.facts.entries, again=again)
         applying = {one.entry.type for one in wanted}
-        missed = []
-        if self.expects_setup(request):
-            missed = missed_setup(row, request, client)
+        missed = missed_setup(row, request, client, Occasion(self))
         return Comparison(version, due, applying, missed)
 
     def _run_due(self, row: Row) -> tuple[Sequence[Due], Verdict]:
         """Do for a row what is due of what ``compare`` says; return that, and what has come of it."""
-        reapplies = self.options.reapply
-        wanted = []
-        for task in row.due:
-            if task.what == CREATE or reapplies or task.entry.type in row.asked:
-                wanted.append(task)
+        wanted = row.to_do(reapplies=self.options.reapply)
         try:
-            verdict = reconcile(row, LATE, Occasion(self), wanted)
+            return wanted, reconcile(row, LATE, Occasion(self), wanted)
         finally:
             self._tidy()
-        if verdict.error:
-            verdict = Verdict(
-                f"nri v0.1: {verdict.error}", is_refused=verdict.is_refused, is_noted=True
-            )
-        return wanted, verdict
 
     # All chains
 
@@ -557,7 +547,7 @@ class Chains:
         """
         started = time.monotonic()
         if run.request.late:
-            late_line(run.name, run.request, "", is_again=bool(chain.replaces))
+            late_begins(run.name, run.request, is_again=bool(chain.replaces))
         self._log.begin(run)
         with self._lock:
             self._busy += 1
@@ -637,8 +627,8 @@ def _shown(error: str) -> str:
 
 
 def _half(call: Call) -> float | None:
-    """Return until when an event may wait for the worker: its chain needs the rest."""
+    """Return the seconds that an event may wait for the worker: its chain needs the rest."""
     remaining = call.remaining()
     if remaining is None:
         return None
-    return time.monotonic() + remaining / 2
+    return remaining / 2

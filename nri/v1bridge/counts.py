@@ -72,7 +72,7 @@ class Counts:
         :param binary: its executable; the last outcomes are those of this one and this entry.
         """
         key = plugin.type, plugin.source
-        runs = self._plugins.get(key) or _runs()
+        runs = self._plugins.get(key, _runs())
         if self._tried.get(key) == (plugin, identity(binary)):
             return runs
         return runs | {"last": {}}
@@ -83,11 +83,9 @@ class Counts:
 
     def ran(self, run: Run) -> None:
         """Count the runs of a chain."""
-        if not run.steps:
-            return
         pod, container = split_name(bounded(run.name, MAX_NAME))
         about = {"time": round(time.time(), 3), "state": str(run.request.state)}
-        about |= {"pod": pod, "container": container or None}
+        about |= {"pod": pod, "container": container}
         with self.lock:
             for step in run.steps:
                 self._count(step, about)
@@ -101,20 +99,19 @@ class Counts:
         state = about["state"]
         outcome = step.outcome
         key = plugin, step.plugin.source
-        runs = self._plugins[key] = self._plugins.pop(key, {}) or _runs()
+        runs = self._plugins[key] = self._plugins.pop(key, _runs())
         tried = step.plugin, step.identity
         if self._tried.get(key) != tried:
             self._tried[key] = tried
             runs["last"] = {}
         runs["runs"].setdefault(state, dict.fromkeys(OUTCOMES, 0))[outcome] += 1
         _add(runs["seconds"], step.seconds)
-        if step.error is None:
-            error = ""
-        else:
+        error = None
+        if step.error is not None:
             error = bounded(escape(step.error.reason), MAX_ERROR)
-        run = {"outcome": outcome, "since": about["time"], **about, "error": error or None}
-        before = runs["last"].get(state)
-        if before is not None and outcome not in WORKS and before["outcome"] not in WORKS:
+        run = {"outcome": outcome, "since": about["time"], **about, "error": error}
+        before = runs["last"].get(state, run)
+        if outcome not in WORKS and before["outcome"] not in WORKS:
             run["since"] = before["since"]
         if step.error is None or not step.error.abandoned:
             runs["last"][state] = run
@@ -132,11 +129,11 @@ class Counts:
             del self._plugins[oldest], self._tried[oldest]
 
 
-def split_name(name: str) -> tuple[str, str]:
-    """Return ``NAMESPACE/POD`` and the container, "" for the sandbox, of ``NAMESPACE/POD[/CONTAINER]``."""
+def split_name(name: str) -> tuple[str, str | None]:
+    """Return ``NAMESPACE/POD`` and the container, None for the sandbox, of ``NAMESPACE/POD[/CONTAINER]``."""
     namespace, _, rest = name.partition("/")
     pod, _, container = rest.partition("/")
-    return f"{namespace}/{pod}", container
+    return f"{namespace}/{pod}", container or None
 
 
 def _histogram() -> dict[str, Any]:

@@ -27,7 +27,7 @@ from nri.types.v1 import State
 from nri.v1bridge.memory import DONE, DUE, FAILED, PAUSES, RUNNING, Comparison, Memory, Row
 from nri.v1bridge.options import BridgeOptions
 from nri.v1bridge.requests import Subject
-from nri.v1bridge.runs import late_line
+from nri.v1bridge.runs import late_failed
 from nri.v2 import api
 
 LOOK_EVERY = 1.0
@@ -96,10 +96,8 @@ class Worker:
         """
         with self._memory.changed:
             if is_new:
-                self._is_stopped = False
+                self._is_stopped = self._is_ending
                 self._is_new = True
-            if self._is_ending:
-                self._is_stopped = True
             self._is_active = not self._is_stopped
             is_started = self._is_started
             self._is_started = True
@@ -121,7 +119,7 @@ class Worker:
         with self._memory.changed:
             self._is_active = False
             self._is_stopped = True
-            self._is_ending = self._is_ending or for_good
+            self._is_ending |= for_good
             self._memory.wake.notify_all()
         left = self._memory.disconnect()
         if left:
@@ -201,8 +199,7 @@ class Worker:
             except Exception:  # such as no memory
                 log.exception("unexpected error")
             with self._memory.changed:
-                if not self._is_ending:
-                    self._memory.wake.wait(self._pause())
+                self._memory.wake.wait(LOOK_EVERY)
 
     def _work(self) -> None:
         if self._is_new:
@@ -247,15 +244,6 @@ class Worker:
         rows = [row for row in self._memory.due_rows() if row.attempts.retry_at <= now]
         return sorted(rows, key=lambda row: row.attempts.count)
 
-    def _pause(self) -> float:
-        """Return the seconds until the next look; the caller has the lock."""
-        now = time.monotonic()
-        pause = LOOK_EVERY
-        for row in self._memory.due_rows():
-            if row.attempts.retry_at > now:
-                pause = min(pause, row.attempts.retry_at - now)
-        return pause
-
     def _run_one(self, row: Row) -> None:
         with self._memory.changed:
             self._is_at_work = self._is_active and self._memory.take(row)
@@ -298,7 +286,8 @@ class Worker:
         is_final = is_last or not self._is_active or row.then is not None
         steps = {task.what for task in row.due}
         state = State.DELETE if steps == {RELEASE} else State.CREATE
-        late_line(row.name, row.request(state).replace(late=True), verdict.error, is_final=is_final)
+        request = row.request(state).replace(late=True)
+        late_failed(row.name, request, f"nri v0.1: {verdict.error}", is_final=is_final)
         if not is_final:
             return "fails"
         if verdict.is_refused:
@@ -314,11 +303,7 @@ def own_pod(containers: Sequence[api.Container]) -> str:
     It is the one whose container was started with this process, or with one that has started it. Its containers that
     start before the bridge does, such as init containers, never have a ``setup``.
     """
-    by_pid = {}
-    for container in containers:
-        if container.pid > 1:
-            by_pid[container.pid] = container.pod_sandbox_id
-
+    by_pid = {container.pid: container.pod_sandbox_id for container in containers}
     pid = os.getpid()
     while pid > 1:
         if pid in by_pid:

@@ -161,12 +161,13 @@ def _opened(place: Place, *, may_be_cut: bool) -> logging.Handler:
     handler.setFormatter(TextFormatter(stamped=name != "syslog"))
     setattr(handler, "handleError", _reraise)  # noqa: B010 - the line is tried again
     if may_be_cut and isinstance(handler, logging.FileHandler):
-        stream = handler.stream
-    else:
-        stream = None
-    if stream is not None and os.fstat(stream.fileno()).st_size:
-        stream.write("\n")
+        _end_line(handler.stream)
     return handler
+
+
+def _end_line(stream: Any) -> None:
+    if os.fstat(stream.fileno()).st_size:
+        stream.write("\n")
 
 
 def _close(handler: logging.Handler | None) -> None:

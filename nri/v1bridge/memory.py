@@ -23,7 +23,6 @@ The facts are on record (``nri.node.record``), so the next bridge goes on where 
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -128,17 +127,20 @@ class Row:
         return self.facts.name
 
     @property
+    def known(self) -> Subject:
+        """What the runtime says of it; a chain for one that is only on record is a bug."""
+        if self.subject is None:
+            raise AssertionError(f"{self.id}: there is no subject")
+        return self.subject
+
+    @property
     def digest(self) -> int:
-        """A digest of its resources, 0 if they are not known."""
-        if self.subject is not None:
-            return self.subject.resources
-        return 0
+        """A digest of its resources, 0 if there are none."""
+        return self.known.resources
 
     def request(self, state: str) -> Request:
         """Return a request about it."""
-        if self.subject is None:
-            raise AssertionError(f"{self.id}: there is no subject")
-        return self.subject.request(state)
+        return self.known.request(state)
 
     def move(self, column: str) -> None:
         """Go to the next state of the table; a move that the table does not have is a bug."""
@@ -152,6 +154,15 @@ class Row:
         """The entries that would be reapplied or released."""
         return _outdated(self.due)
 
+    def to_do(self, *, reapplies: bool) -> list[Due]:
+        """Return what the worker does of what is due.
+
+        :param reapplies: what is outdated is to be done, too, and not only where that was asked for.
+        """
+        if reapplies:
+            return [*self.due]
+        return [task for task in self.due if task.what == CREATE or task.entry.type in self.asked]
+
     @property
     def row(self) -> Row:
         """Itself: see ``Told``."""
@@ -160,8 +171,7 @@ class Row:
     def state_on_record(self) -> str:
         """Return the state of a row that was read from the record."""
         for entry in self.facts.entries:
-            outcome = entry.failed_create
-            if outcome is not None and outcome.outcome != IGNORED:
+            if entry.create.is_lack and entry.create.outcome != IGNORED:
                 return FAILED
         return DONE if self.facts.is_created else NEW
 
@@ -230,7 +240,7 @@ class Memory:
         for id_ in unwritten:  # an event can have the lock meanwhile
             with self.changed:
                 row = self.rows.get(id_)
-                facts = None if row is None else row.facts
+                facts = Facts() if row is None else row.facts
                 self.record.put(id_, facts)
 
     def reload(self, row: Row) -> None:
@@ -275,21 +285,30 @@ class Memory:
         facts.see(digest, subject.oci_resources)
         self.save(row)
 
-    def rewritten(self, updates: Mapping[str, Any]) -> None:
-        """Note resources that the runtime is about to write, by the container's id.
+    def note_created(self, id_: str, parts: set[Part]) -> None:
+        """Note the parts of a container as its creation was asked about."""
+        with self.changed:
+            if id_ in self.rows:
+                self.rows[id_].created = parts
+
+    def rewritten(self, updates: Mapping[str, Any]) -> set[str]:
+        """Note resources that the runtime is about to write, by the container's id; return the ids that are known.
 
         No ``update`` follows before ``make_due``: what plugins wrote until then would be overwritten.
         """
+        noted = set()
         with self.changed:
             for id_, resources in updates.items():
                 row = self.rows.get(id_)
                 if row is None or row.subject is None:
                     continue
+                noted.add(id_)
                 row.facts.is_rewritten = row.facts.is_unwritten = True
                 row.facts.resources = row.subject.in_force = over(
                     row.subject.oci_resources, resources
                 )
                 self.save(row)
+        return noted
 
     def make_due(self, ids: Iterable[str]) -> bool:
         """Have the worker run ``update`` where the runtime has written now; return whether there is such a row."""
@@ -307,13 +326,12 @@ class Memory:
 
     def prove(self, id_: str) -> bool:
         """Note that a sandbox is ready; return whether that was not known."""
-        row = self.rows.get(id_)
-        if row is None or row.state != HELD:
-            return False
         with self.changed:
-            if row.state == HELD:
-                row.move("found")
-        return True
+            row = self.rows.get(id_)
+            if row is None or row.state != HELD:
+                return False
+            row.move("found")
+            return True
 
     def disconnect(self) -> int:
         """Leave what is due to the next connection; return how many these are. What runs is not tried again."""
@@ -328,14 +346,14 @@ class Memory:
 
     # Events
 
-    def begin(self, subject: Subject, until: float | None) -> Row | None:
+    def begin(self, subject: Subject, within: float | None) -> Row | None:
         """Return the row of a ``create`` that an event runs; None if the worker is still at it.
 
-        :param until: a time of ``time.monotonic``; until then the worker is waited for.
+        :param within: seconds that the worker is waited for; None for as long as it takes.
         """
         with self.changed:
             row = self._row(subject)
-            if not self._await(row, until):
+            if not self._await(row, within):
                 return None
             row.move("begins")
             return row
@@ -362,30 +380,27 @@ class Memory:
             if state == State.SETUP:  # it is another container than one that had this id
                 self._remove(subject.id)
                 row = self._row(subject)
-            elif row is None and state == State.DELETE:
-                row = Row(subject.id, Facts(subject.name))
             elif row is None:
                 row = self._row(subject)
-            elif state not in (State.RESIZE, State.DELETE):  # the new resources are in force
+            elif state == State.UPDATE:  # the new resources are in force
                 row.subject = subject
-            if state == State.DELETE:
+            elif state == State.DELETE:
                 _correct(subject, row.facts)
             return Told(row, subject)
 
-    def withdraw(self, id_: str, until: float | None, then: Callable[[], object]) -> bool:
+    def withdraw(self, id_: str, within: float | None, then: Callable[[], object]) -> bool:
         """Have the worker leave a row alone, for a ``delete``; return whether that can run now.
 
-        :param until: as for ``begin``; after that, *then* is called when the worker has done with the row.
+        :param within: as for ``begin``; after that, *then* is called when the worker has done with the row.
         """
         row = self.rows.get(id_)
         if row is None:
             return True
         with self.changed:
-            if not self._await(row, until):
+            if not self._await(row, within):
                 row.then = then
                 return False
-            if row.state in (DUE, HELD):
-                row.move("disconnects")
+            row.move("disconnects")
         return True
 
     def remove(self, id_: str) -> None:
@@ -426,7 +441,6 @@ class Memory:
             if row.state not in (DUE, DONE, FAILED):
                 return
             facts = row.facts
-            before = lacking(row.facts)
             due = comparison.due
             is_off = not creates and has_create(due)
             if is_off:
@@ -434,21 +448,16 @@ class Memory:
             row.attempts.stamp = stamp
             row.due = due
             row.asked = row.asked.intersection(_types(row.outdated))
-            is_changed = forget(facts, comparison.applying, types_of(comparison.missed), due)
+            forget(facts, comparison.applying, types_of(comparison.missed), due)
             note_missed(facts, comparison.missed)
             if is_off:
                 _lack(facts, OFF_REASON, OFF)
             self._move_as_due(row, self._is_due(row, reapplies=reapplies), is_off=is_off)
-            if is_changed or len(before) != len(lacking(facts)):
-                self.save(row)
+            self.save(row)
 
     def _is_due(self, row: Row, *, reapplies: bool) -> bool:
         """Return whether the worker has something to do for a row."""
-        if row.facts.needs_update or has_create(row.due):
-            return True
-        if reapplies:
-            return bool(row.due)
-        return not row.asked.isdisjoint(_types(row.due))
+        return row.facts.needs_update or bool(row.to_do(reapplies=reapplies))
 
     def _move_as_due(self, row: Row, is_due: bool, *, is_off: bool) -> None:
         if row.state in (DUE, FAILED) and not is_due:
@@ -480,7 +489,7 @@ class Memory:
         with self.changed:
             for row in self.rows.values():
                 pod, container = split_name(row.name)
-                about = {"id": row.id, "pod": pod, "container": container or None}
+                about = {"id": row.id, "pod": pod, "container": container}
                 for lack in lacking(row.facts):
                     of_lack = {"plugin": lack.plugin, "state": lack.state}
                     of_lack |= {"why": lack.why, "cause": lack.cause}
@@ -543,17 +552,12 @@ class Memory:
         row.facts.life = subject.life or row.facts.life
         return row
 
-    def _await(self, row: Row, until: float | None) -> bool:
-        while row.state == RUNNING:
-            left = None if until is None else until - time.monotonic()
-            if left is not None and left <= 0:
-                return False
-            self.changed.wait(left)
-        return True
+    def _await(self, row: Row, within: float | None) -> bool:
+        return self.changed.wait_for(lambda: row.state != RUNNING, within)
 
     def _remove(self, id_: str) -> None:
         if self.rows.pop(id_, None) is not None:
-            self.record.put(id_, None)
+            self.record.put(id_, Facts())
 
     def save(self, row: Row) -> None:
         """Write what is to be remembered of a row. The caller has the lock."""
@@ -596,7 +600,7 @@ def _same_life(one: str, other: str) -> bool:
 def _correct(subject: Subject, facts: Facts) -> bool:
     """Have a subject show the resources in force, if it has known ones; return whether it has."""
     is_known = subject.resources in facts.seen
-    if is_known and facts.resources is not None:
+    if is_known:
         subject.in_force = facts.resources
     return is_known
 
@@ -617,19 +621,17 @@ def _outdated(due: Sequence[Due]) -> list[Due]:
     return [task for task in due if task.what != CREATE]
 
 
-def _shown(row: Row, container: str) -> dict[str, Any]:
+def _shown(row: Row, container: str | None) -> dict[str, Any]:
     """Return what a row has had, as docs/status.md has it."""
     plugins = []
     for entry in row.facts.entries:
         states = entry.done_states
-        is_failed = entry.failed_create is not None
+        is_failed = entry.create.is_lack
         if is_failed:
             states.append(CREATE)
         if states:
-            result = entry.result or None
-            plugins.append(
-                {"plugin": entry.type, "states": states, "failed": is_failed, "result": result}
-            )
+            about = {"plugin": entry.type, "states": states, "failed": is_failed}
+            plugins.append({**about, "result": entry.result})
     without = []
     for lack in lacking(row.facts):
         about = {"plugin": lack.plugin, "state": lack.state, "since": lack.since}
@@ -637,7 +639,7 @@ def _shown(row: Row, container: str) -> dict[str, Any]:
 
     return {
         "id": row.id,
-        "container": container or None,
+        "container": container,
         "state": row.state,
         "plugins": plugins,
         "due": [{"plugin": task.entry.type, "what": task.what} for task in row.due],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import math
 import os
 import socket
 import threading
@@ -50,10 +51,19 @@ class InstanceLock:
         if self._take():
             return True
         log.info("standing by: %s serves this node; connecting when it ends", self._holder())
-        while not self._take():
-            if self._is_ending.wait(POLL):
-                return False
+        if not self._await(math.inf):
+            return False
         log.info("the other bridge has ended")
+        return True
+
+    def _await(self, until: float) -> bool:
+        """Take the lock when the other bridge ends; return False if ``stop`` was called first, or time is over.
+
+        :param until: a time of ``time.monotonic``.
+        """
+        while not self._take():
+            if self._is_ending.wait(POLL) or time.monotonic() >= until:
+                return False
         return True
 
     def take_in_background(self) -> None:
@@ -75,15 +85,12 @@ class InstanceLock:
             self._fd = -1
 
     def _watch(self, other: str) -> None:
-        report_at = time.monotonic() + self._grace
-        is_reported = False
-        while not self._is_ending.wait(POLL) and not self._take():
-            if not is_reported and time.monotonic() >= report_at:
-                is_reported = True
-                means = "every plugin runs twice as long as both are connected; keep one of them"
-                about = "runs on this node, beside this one, which the runtime has launched"
-                log.error("%s %s: %s", other, about, means)
-        if is_reported and not self._is_ending.is_set():
+        if self._await(time.monotonic() + self._grace) or self._is_ending.is_set():
+            return
+        means = "every plugin runs twice as long as both are connected; keep one of them"
+        about = "runs on this node, beside this one, which the runtime has launched"
+        log.error("%s %s: %s", other, about, means)
+        if self._await(math.inf):
             log.info("the other bridge has ended")
 
     def _take(self) -> bool:

@@ -35,14 +35,13 @@ class Record:
         self.directory = ""
         self.fault = ""
         self.unwritten: set[str] = set()
-        self._names: set[str] = set()  # of files that are there
-        self._written: dict[str, int] = {}  # hashes of what was written to them
-        self._identity: object = None  # of the directory
+        # The ids whose files are there, each with a hash of what was written to it; None if that is not known.
+        self._written: dict[str, int | None] = {}
+        self._identity: object = ()  # of the directory
 
     def load(self, directory: str) -> dict[str, Facts]:
         """Use this directory from now on; return what is in it, by id."""
         self.directory = directory
-        self._names = set()
         self._written = {}
         try:
             trust.make_private(directory)
@@ -57,7 +56,7 @@ class Record:
             match = _NAME.fullmatch(name)
             if match is None:
                 continue
-            self._names.add(name)
+            self._written[match[1]] = None
             facts = self.read(match[1])
             if facts is not None:
                 loaded[match[1]] = facts
@@ -65,7 +64,7 @@ class Record:
 
     def read(self, id_: str) -> Facts | None:
         """Return what is on record for an id; None if it has no file that can be used."""
-        if not self.directory or not _ID.fullmatch(id_):
+        if not self._has_file(id_):
             return None
         facts, faults = read_facts(self._path(id_))
         for fault in faults:
@@ -74,44 +73,45 @@ class Record:
 
     def look(self) -> None:
         """If the directory was removed or replaced, have all files count as unwritten."""
-        if self.directory and not self.fault and identity(self.directory)[:2] != self._identity:
+        if not self.fault and identity(self.directory)[:2] != self._identity:
             try:
                 trust.make_private(self.directory)
             except (OSError, NRIError) as error:
                 self._failed(error)
                 return
             self._identity = identity(self.directory)[:2]
-            self.unwritten |= {name.rpartition(".")[0] for name in self._names}
-            self._names.clear()
+            self.unwritten |= self._written.keys()
+            self._written.clear()
 
-    def put(self, id_: str, facts: Facts | None) -> None:
-        """Have the file of an id hold these facts; None for no file. Ids that are no names have none."""
-        if not self.directory or not _ID.fullmatch(id_):
+    def put(self, id_: str, facts: Facts) -> None:
+        """Have the file of an id hold these facts; there is none where nothing is to be remembered."""
+        if not self._has_file(id_):
             return
-        name = f"{id_}.json"
-        is_kept = facts is not None and not facts.is_empty
         try:
-            if facts is not None and is_kept:
-                self._write(id_, name, gojson.dumps(facts.to_value()))
-            elif name in self._names:
+            if not facts.is_empty:
+                self._write(id_, gojson.dumps(facts.to_value()))
+            elif id_ in self._written:
                 remove_file(self._path(id_))
-                self._names.discard(name)
-                self._written.pop(name, None)
+                del self._written[id_]
         except (OSError, NRIError) as error:
             self.unwritten.add(id_)
+            self._written[id_] = None
             self._failed(error)
             return
         self.unwritten.discard(id_)
         if not self.unwritten:
             self.fault = ""
 
-    def _write(self, id_: str, name: str, document: bytes) -> None:
+    def _has_file(self, id_: str) -> bool:
+        """Return whether an id can have a file: it is a name, and there is a directory."""
+        return self.directory != "" and _ID.fullmatch(id_) is not None
+
+    def _write(self, id_: str, document: bytes) -> None:
         """Write a file, if it has another content: a container that starts again has had the same."""
         digest = hash(document)
-        if id_ in self.unwritten or name not in self._names or self._written.get(name) != digest:
+        if self._written.get(id_) != digest:
             write_file(self._path(id_), document, is_checked=not self.fault)
-            self._names.add(name)
-            self._written[name] = digest
+            self._written[id_] = digest
 
     def _path(self, id_: str) -> str:
         return f"{self.directory}/{id_}.json"

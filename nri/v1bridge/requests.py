@@ -227,41 +227,19 @@ class Pods:
 class BridgeAbilities(NRIAbilities):
     """A runtime that the bridge serves.
 
-    :param applies_alone: the fields that it applies; None for those of its NRI.
     :param applies_cdi_from: the first release that applies CDI devices, if it is older.
     """
 
-    def __init__(
-        self,
-        name: str,
-        version: Version,
-        applies_alone: tuple[str, ...] | None = None,
-        applies_cdi_from: str = "",
-    ) -> None:
+    def __init__(self, name: str, version: Version, applies_cdi_from: str = "") -> None:
         super().__init__(name, version)
-        self._applies_alone = applies_alone
         self._applies_cdi_from = applies_cdi_from
 
     def why_no_field(self, field: AdjustField) -> str:
         """As for the base class, also by the runtime's own release."""
-        if self._applies_alone is not None and field.name not in self._applies_alone:
-            return f"{self.name} applies {' and '.join(self._applies_alone)} alone"
         reason = super().why_no_field(field)
         if not reason and field.name == "cdiDevices" and self._applies_cdi_from:
             return f"{self.name} drops it; expected {self._applies_cdi_from} or newer"
         return reason
-
-    def why_no_removal(self, field: AdjustField) -> str:
-        """As for the base class."""
-        if self._applies_alone is None:
-            return ""
-        return f"{self.name} removes nothing"
-
-    def why_no_update(self, *, is_sandbox: bool) -> str:
-        """As for the base class."""
-        if self._applies_alone is not None:
-            return f"{self.name} has no updates"
-        return super().why_no_update(is_sandbox=is_sandbox)
 
     def why_no_path(self, path: str) -> str:
         """As for the base class. A relative path is refused: a runtime would add it to the path of its own cgroup."""
@@ -274,14 +252,38 @@ class BridgeAbilities(NRIAbilities):
         return ""
 
 
+class FewAbilities(BridgeAbilities):
+    """A runtime that applies a few fields, removes nothing and has no updates.
+
+    :param applied: the fields.
+    """
+
+    def __init__(self, name: str, version: Version, applied: tuple[str, ...]) -> None:
+        super().__init__(name, version)
+        self._applied = applied
+
+    def why_no_field(self, field: AdjustField) -> str:
+        """As for the base class, for the few fields."""
+        if field.name in self._applied:
+            return super().why_no_field(field)
+        return f"{self.name} applies {' and '.join(self._applied)} alone"
+
+    def why_no_removal(self, field: AdjustField) -> str:
+        """As for the base class."""
+        return f"{self.name} removes nothing"
+
+    def why_no_update(self, *, is_sandbox: bool) -> str:
+        """As for the base class."""
+        return f"{self.name} has no updates"
+
+
 def abilities(runtime: RuntimeInfo) -> BridgeAbilities:
     """Return the abilities of a runtime, by its release and the version of its NRI."""
-    return BridgeAbilities(
-        escape(f"{runtime.name} {runtime.version}"),
-        nri_version(runtime.name, runtime.version, runtime.nri_version),
-        APPLIES_ALONE.get(runtime.name),
-        drops_cdi(runtime.name, runtime.version),
-    )
+    name = escape(f"{runtime.name} {runtime.version}")
+    version = nri_version(runtime.name, runtime.version, runtime.nri_version)
+    if runtime.name in APPLIES_ALONE:
+        return FewAbilities(name, version, APPLIES_ALONE[runtime.name])
+    return BridgeAbilities(name, version, drops_cdi(runtime.name, runtime.version))
 
 
 def create_response(changes: Changes) -> api.CreateContainerResponse:

@@ -12,7 +12,7 @@ from typing import Any
 
 from nri.client import Client, PluginError, Step
 from nri.config.entries import types_of
-from nri.process.conversation import Stop
+from nri.process.conversation import NEVER, Stop
 from nri.types.gojson import shorten
 from nri.types.v1 import RELEASE, Request, State
 from nri.v1bridge.log import quoted
@@ -67,7 +67,7 @@ class Run:
         self.seconds = 0.0
         self.error = ""
         self.deadline: float | None = None
-        self.stop: Stop | None = None
+        self.stop = NEVER
         if call is None:
             return
         if call.deadline is not None:
@@ -156,50 +156,45 @@ class EventLog:
                 "says", extra=_about(run.name, run.request, ("plugin", plugin), ("line", text))
             )
 
-    def report(self, *, is_last: bool = False) -> None:
+    def report(self, after: float = INTERVAL) -> None:
         """Log how many lines were left out of each plugin whose minute is over.
 
-        :param is_last: all are over.
+        :param after: seconds from its begin; 0 for all.
         """
-        if not self._counts:
-            return
-        until = time.monotonic() - INTERVAL
+        until = time.monotonic() - after
         with self._lock:
-            left_out = {}
             for plugin, (begun, lines) in [*self._counts.items()]:
-                if is_last or begun <= until:
-                    del self._counts[plugin]
-                    left_out[plugin] = lines - LINES
-        for plugin, lines in left_out.items():
-            if lines > 0:
-                log.warning("left out", extra={"fields": [("plugin", plugin), ("lines", lines)]})
+                if begun > until:
+                    continue
+                del self._counts[plugin]
+                if lines > LINES:
+                    fields = [("plugin", plugin), ("lines", lines - LINES)]
+                    log.warning("left out", extra={"fields": fields})
 
 
-def late_line(
-    name: str, request: Request, error: str, *, is_final: bool = True, is_again: bool = False
-) -> None:
-    """Log the begin of a late ``create``, or its failure, or that of a release (``delete``).
+def late_begins(name: str, request: Request, *, is_again: bool) -> None:
+    """Log the begin of a late ``create``, or of a release (``delete``).
 
-    :param error: the error; "" for the begin.
-    :param is_final: it is not tried again.
-    :param is_again: its plugins have had one, with another configuration.
+    :param is_again: its plugins have had a ``create``, with another configuration.
     """
-    if error:
-        subject = "late create"
-        means = "it runs without its plugins"
-        if request.state == State.DELETE:
-            subject = "release"
-            means = "it keeps what the plugin has done"
-        if not is_final:
-            means = "trying again"
-        message = f"{subject} failed: {means}"
-        log.error(message, extra=_about(name, request, ("error", shorten(error, MAX_TEXT))))
-    else:
-        if is_again:
-            reason = "its configuration has changed"
-        else:
-            reason = "it has had no create"
-        log.info("late: %s", reason, extra=_about(name, request))
+    reason = "its configuration has changed" if is_again else "it has had no create"
+    log.info("late: %s", reason, extra=_about(name, request))
+
+
+def late_failed(name: str, request: Request, error: str, *, is_final: bool) -> None:
+    """Log the failure of a late ``create``, or of a release (``delete``).
+
+    :param is_final: it is not tried again.
+    """
+    subject = "late create"
+    means = "it runs without its plugins"
+    if request.state == State.DELETE:
+        subject = "release"
+        means = "it keeps what the plugin has done"
+    if not is_final:
+        means = "trying again"
+    message = f"{subject} failed: {means}"
+    log.error(message, extra=_about(name, request, ("error", shorten(error, MAX_TEXT))))
 
 
 def _about(name: str, request: Request, *pairs: tuple[str, object]) -> dict[str, Any]:
@@ -229,7 +224,7 @@ def _metadata(steps: list[Step]) -> list[tuple[str, object]]:
     most = max(1, MAX_METADATA // max(1, len(steps)))
     pairs: list[tuple[str, object]] = []
     for step in steps:
-        if step.error is None and step.result is not None:
+        if step.result is not None:
             name = quoted(step.plugin.type)
             for key, value in [*step.result.metadata.items()][:most]:
                 short = quoted(shorten(key, MAX_VALUE))
@@ -239,5 +234,5 @@ def _metadata(steps: list[Step]) -> list[tuple[str, object]]:
 
 def _shown(errors: list[tuple[str, PluginError]]) -> str:
     """Return what has failed, each with its share of the line; "" if nothing has."""
-    longest = max(MAX_TEXT // (len(errors) or 1), MAX_VALUE)
+    longest = max(MAX_TEXT // max(1, len(errors)), MAX_VALUE)
     return "; ".join([f"{name}: {shorten(error.reason, longest)}" for name, error in errors])

@@ -85,7 +85,7 @@ def _serve(
         if not options.check_owner:
             log.warning('%s ("checkOwner": false)', trust.UNCHECKED)
 
-    locks = _locks(options, launched=launched)
+    locks: list[InstanceLock] = []  # a launched bridge gets its options, and so its lock, later
 
     def adopt(text: str) -> BridgeOptions:
         options, faults = adopt_options(text)
@@ -105,12 +105,14 @@ def _serve(
     bridge = Bridge(options, take, Subreaper(), launched=launched, is_alone=is_alone)
     name = ""  # a launched bridge takes its name and index from the runtime
     if not launched:
+        locks.append(InstanceLock(options.record_dir))
         name = NAME  # the executable's name may be just `nri`
         index = index or INDEX
     runner = stub.Runner(bridge, path=path, name=name, index=index, build=describe())
-    begin_log(options, is_final=not launched or has_file)
+    is_final = not launched or has_file
+    begin_log(options, is_final=is_final)
     log.info("v1bridge %s", describe())
-    if not launched or has_file:
+    if is_final:
         raise_priority(options.nice)
 
     over = _end_by_signals(runner, bridge, locks)
@@ -124,11 +126,6 @@ def _serve(
     bridge.close()
     for lock in locks:
         lock.release()
-
-
-def _locks(options: BridgeOptions, *, launched: bool) -> list[InstanceLock]:
-    """Return the lock of the one bridge of the node; a launched one gets its options, and so its lock, later."""
-    return [] if launched else [InstanceLock(options.record_dir)]
 
 
 def _run_alone(runner: stub.Runner, bridge: Bridge, lock: InstanceLock) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nri import trust
-from nri.client import Invoker, PluginError
+from nri.client import Client, PluginError
 from nri.config.entries import PluginEntry
 from nri.errors import NRIError, escape, reason_of
 from nri.node.record import REFUSED
@@ -128,9 +128,7 @@ class Status:
                 "bridge": self._bridge(),
                 "runtime": {**self._runtime, "connections": self._connections},
                 "configuration": described,
-                "plugins": [
-                    self._plugin(plugin, client.invoker) for plugin in client.config.plugins
-                ],
+                "plugins": [self._plugin(plugin, client) for plugin in client.config.plugins],
                 "refusals": self._counts.refusals(),
                 "events": self._counts.events(),
                 **self._chains.describe(),
@@ -141,11 +139,11 @@ class Status:
 
     def _of_pod(self, name: str) -> bytes:
         containers = self._chains.memory.of_pod(name)
-        for plugin in [plugin for container in containers for plugin in container["plugins"]]:
-            plugin["result"] = plugin["result"] and _shown(plugin["result"])
         refusals = [one for one in self._counts.refusals() if one["pod"] == name]
         refused = {one["container"] for one in refusals}
         for container in containers:
+            for plugin in container["plugins"]:
+                plugin["result"] = _shown(plugin["result"])
             if container["state"] == NEW and container["container"] in refused:
                 container["state"] = REFUSED
         document = {"name": name, "containers": containers, "refusals": refusals}
@@ -161,27 +159,26 @@ class Status:
             "options": {key: getattr(options, name) for key, name in options.attributes.items()},
         }
 
-    def _plugin(self, plugin: PluginEntry, invoker: Invoker) -> dict[str, Any]:
-        options = self._chains.options
-        binary = None
+    def _plugin(self, plugin: PluginEntry, client: Client) -> dict[str, Any]:
+        binary = ""
         problem = None
         try:
-            binary = invoker.find(plugin.type)
+            binary = client.invoker.find(plugin.type)
         except PluginError as error:
             problem = error.reason
-        standing = self._chains.residents.standing(binary or "")
+        standing = self._chains.residents.standing(binary)
         return {
             "type": plugin.type,
             "source": plugin.source,
             "index": plugin.source_index,
             "states": plugin.wanted_states,
-            "timeout": plugin.timeout or options.timeout,
-            "failurePolicy": plugin.failure_policy or options.failure_policy,
-            "binary": binary,
+            "timeout": plugin.timeout or client.timeout,
+            "failurePolicy": client.policy_of(plugin),
+            "binary": binary or None,
             "problem": problem,
             "build": standing.build or None,
             "resident": {"state": standing.state, "reason": standing.reason or None},
-            **self._counts.runs(plugin, binary or ""),
+            **self._counts.runs(plugin, binary),
         }
 
 
@@ -201,7 +198,7 @@ class StatusSocket:
     def open(self, path: str) -> None:
         """Answer at ``path`` from now on. The log has the reason if that cannot be."""
         with self._lock:
-            if path == self._path and self._listener is not None and os.path.lexists(path):
+            if path == self._path and os.path.lexists(path):
                 return
             self._close()
             try:
@@ -220,7 +217,7 @@ class StatusSocket:
 
     def renew(self) -> None:
         """Answer again if the socket was removed. One that another bridge has put there is left alone."""
-        if self._listener is not None and not os.path.lexists(self._path):
+        if self._listener is not None:
             self.open(self._path)
 
     def close(self) -> None:
@@ -239,6 +236,7 @@ class StatusSocket:
                 os.unlink(self._path)
         except OSError:
             pass  # another bridge's, or removed
+        self._path = ""
 
     def _serve(self, listener: socket.socket) -> None:
         clients: deque[socket.socket] = deque()
@@ -304,25 +302,18 @@ def _listen(path: str) -> socket.socket:
     return listener
 
 
-def _shown(result: str) -> str:
-    """Return the beginning of a result, without environment and arguments."""
+def _shown(result: str) -> str | None:
+    """Return the beginning of a result, without environment and arguments; None for none."""
     if '"env"' in result or '"args"' in result:
         try:
-            result = json.dumps(_hidden(json.loads(result)))
+            result = json.dumps(json.loads(result, object_hook=_hidden))
         except (ValueError, RecursionError):
             return HIDDEN
-    return result[:MAX_TEXT]
+    return result[:MAX_TEXT] or None
 
 
-def _hidden(value: Any) -> Any:
-    if isinstance(value, dict):
-        shown = {}
-        for key, item in value.items():
-            if key in ("env", "args"):
-                shown[key] = HIDDEN
-            else:
-                shown[key] = _hidden(item)
-        return shown
-    if isinstance(value, list):
-        return [_hidden(item) for item in value]
+def _hidden(value: dict[str, Any]) -> dict[str, Any]:
+    for key in ("env", "args"):
+        if key in value:
+            value[key] = HIDDEN
     return value

@@ -65,7 +65,7 @@ def main() -> None:
     be_different()
     done = run(job)
     if watcher is not None:
-        watcher.dismiss()
+        watcher.end(sweeps=False)
     os.write(1, json.dumps(done).encode() + b"\n")
     os._exit(0)
 

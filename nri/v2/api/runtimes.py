@@ -87,25 +87,26 @@ def nri_version(name: str, version: str, sent: str = "") -> Version:
     :param sent: the NRI version that it sends; "" if it sends none.
     """
     if sent:
-        sent_version = _release(sent)[:2]
+        sent_version = numbers(sent)[:2]
         return sent_version if sent_version > (0, 0) else SENDS_VERSION
     return listed(name, version) or UNKNOWN
 
 
 def drops_cdi(name: str, version: str) -> str:
     """Return the first release of a runtime's line that applies CDI devices if this one is older; "" if it is not."""
-    release = _release(version)
+    release = numbers(version)
     first = DROPS_CDI.get((name, release[0]), release)
     return ".".join(map(str, first)) if release < first else ""
 
 
 def listed(name: str, version: str) -> Version | None:
     """Return the version of the NRI of a runtime in ``RELEASES``; None if it is not there, or older."""
-    release = _release(version)
+    release = numbers(version)
     return next((nri for first, nri in reversed(RELEASES.get(name, ())) if first <= release), None)
 
 
-def _release(version: str) -> tuple[int, int, int]:
+def numbers(version: str) -> tuple[int, int, int]:
+    """Return the three numbers of a runtime's version; zeros if it has none."""
     match = _RUNTIME.match(version)
     if match:
         return (int(match[1]), int(match[2]), int(match[3] or 0))

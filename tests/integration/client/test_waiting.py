@@ -264,7 +264,7 @@ def test_process_of_a_directory_that_another_one_hides_is_ended(
 
 
 def test_it_works_without_pidfds(node: WaitingNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation, "pidfd_or_none", lambda _pid: None)
+    monkeypatch.setattr(conversation, "pidfds_of", lambda _pid: [])
     node.install(last="exec 2>&-; sleep 0.1")
     node.wait()
     assert node.run() == node.started[0]

@@ -62,7 +62,7 @@ def test_the_answer_has_the_changes_of_all_plugins(host: Host, node: Node) -> No
 def test_without_changes_the_answer_is_empty(host: Host, node: Node) -> None:
     host.configure(node.keeper(states=["setup", "resize"]))
     assert create(node) is None
-    assert update(node) is None
+    assert update(node) == api.UpdateContainerResponse()
 
 
 def test_plugin_sees_the_changes_of_those_before_it(host: Host, node: Node) -> None:

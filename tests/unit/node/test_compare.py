@@ -87,7 +87,9 @@ def test_comparison_says_what_is_due(
     due = []
     for task in compare(now, before):
         after = (
-            "" if task.had is None else f" after {PluginEntry.of_document(task.had.document).conf}"
+            ""
+            if not task.had.states
+            else f" after {PluginEntry.of_document(task.had.document).conf}"
         )
         due.append(f"{task.what} {task.entry.type} {task.entry.conf}{after}")
     assert due == expected

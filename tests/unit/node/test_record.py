@@ -25,7 +25,7 @@ from nri.types import DecodeError
 from tests.unit.node.builders import facts, had, shown
 
 PLUGIN = '{"type":"a","conf":1}'
-OUTCOME = {"outcome": DONE, "binary": [1, 2, 3]}
+OUTCOME = {"outcome": DONE, "why": "", "binary": [1, 2, 3]}
 ENTRY: dict[str, Any] = {
     "type": "a",
     "hash": "1",
@@ -38,7 +38,7 @@ VALUE: dict[str, Any] = {
     "life": "created:1",
     "created": True,
     "entries": [ENTRY, ENTRY | {"hash": "2"}],
-    "without": {"outcome": OFF, "since": 2.5, "why": "off"},
+    "without": {"outcome": OFF, "since": 2.5, "why": "off", "binary": []},
     "seen": [7, 8],
     "resources": {"cpu": {"shares": 2}},
     "rewritten": True,
@@ -54,7 +54,8 @@ def read(value: Any) -> tuple[Facts, list[str]]:
 def test_a_value_is_read_and_written_without_a_change() -> None:
     about, faults = read(VALUE)
     assert (about.to_value(), faults) == (VALUE, [])
-    assert read({})[0].to_value() == {"name": "", "life": "", "created": False, "entries": []}
+    empty = {"name": "", "life": "", "created": False, "entries": []}
+    assert read({})[0].to_value() == empty | {"seen": [], "resources": None, "rewritten": False}
 
 
 def test_keys_of_a_newer_build_are_kept_at_each_level_and_do_no_harm() -> None:
@@ -69,9 +70,13 @@ def test_keys_of_a_newer_build_are_kept_at_each_level_and_do_no_harm() -> None:
     about, faults = read(value)
     assert faults == []
     assert about.entries[0].is_created
-    about.entries[0].states["update"] = Outcome(DONE, since=1)
+    about.entries[0].states["update"] = Outcome(DONE)
     written = about.to_value()
-    assert written["entries"][0]["states"].pop("update") == {"outcome": DONE}
+    assert written["entries"][0]["states"].pop("update") == {
+        "outcome": DONE,
+        "why": "",
+        "binary": [],
+    }
     assert written == value
 
 
@@ -166,8 +171,10 @@ def test_the_last_result_of_an_entry_or_of_an_older_one_of_its_type() -> None:
 def test_the_first_reason_counts_and_the_last_executable() -> None:
     about = facts(had("a", 1, "setup"))
     entry = about.entries[0]
-    about.lack(entry, "create", Outcome(IGNORED, "one \x1b", (1,), 5))
-    about.lack(entry, "create", Outcome(FAILED, "two", (2,), 6))
+    first = Outcome(IGNORED, "one \x1b", (1,))
+    first.since = 5
+    about.lack(entry, "create", first)
+    about.lack(entry, "create", Outcome(FAILED, "two", (2,)))
     outcome = entry.states["create"]
     assert (outcome.outcome, outcome.why, outcome.binary, outcome.since) == (
         IGNORED,

@@ -94,10 +94,11 @@ def test_plugins_are_listed_until_they_are_reaped() -> None:
         first, second = true(), true()
         other = spawn("/bin/true", ["true"], (0, 1, 2), is_plugin=False)
         assert children.listed(fd) == ({first, second}, set())
-        assert children.await_end(first, None) == 0
+        assert children.await_end(first, (), time.monotonic() + 1) == 0
         assert children.listed(fd)[0] == {second}
         os.waitpid(second, 0)  # as the kernel does where SIGCHLD is ignored
-        assert children.await_end(second, None) == children.await_end(other, None) == 0
+        assert children.await_end(second, (), time.monotonic() + 1) == 0
+        assert children.await_end(other, (), time.monotonic() + 1) == 0
         assert children.listed(fd)[0] == set()
     finally:
         children.list_in(-1)
@@ -108,7 +109,7 @@ def test_full_list_keeps_no_plugin_from_starting() -> None:
     fd = os.open("/dev/full", os.O_WRONLY)
     children.list_in(fd)
     try:
-        assert children.await_end(true(), None) == 0
+        assert children.await_end(true(), (), time.monotonic() + 1) == 0
     finally:
         children.list_in(-1)
         os.close(fd)

@@ -28,7 +28,7 @@ def test_an_ended_watchdog_that_cannot_be_replaced_is_reported_until_it_can_be(
         )
     assert watcher.look() == ""
     assert watcher.pid != ended
-    watcher.dismiss()
+    watcher.end(sweeps=False)
 
 
 @pytest.mark.parametrize("call", ["memfd_create", "pipe2", "fork"])

@@ -12,9 +12,11 @@ import pytest
 from nri.client import Invoker
 from nri.client.resident import Residents
 from nri.config.entries import ConfigList, PluginEntry
+from nri.node.record import Facts
 from nri.v1bridge import chains as module
 from nri.v1bridge.chains import Chains
 from nri.v1bridge.counts import Counts
+from nri.v1bridge.memory import DONE, Row
 from nri.v1bridge.options import BridgeOptions
 from nri.v1bridge.requests import Subject
 from nri.v1bridge.runs import EventLog
@@ -85,8 +87,24 @@ def test_residents_come_and_go_with_the_options(conf: Path, residents: list[Note
     chains.use(options(conf))
     assert chains.residents is chains.client().invoker
     assert residents[0].kept[1:] == [[("a", True)]]
-    assert type(chains.client(is_late=True).invoker) is Invoker  # the residents are free for events
+    assert type(chains.client(state="late").invoker) is Invoker  # the residents are free for events
     chains.use(options(conf, bin_dirs=("/other",)))
     assert chains.residents is chains.client().invoker
     assert [each.is_closed for each in residents] == [True, False]
     assert residents[1].bin_dirs == ("/other",)
+
+
+def test_what_is_known_from_the_record_alone_gets_no_update(
+    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A launched bridge with NRI up to 0.6 is never told of what exists."""
+    monkeypatch.setattr(module, "WRITTEN_AFTER", 0.0)
+    chains = served(options(conf))
+    chains.memory.load(str(tmp_path / "record"))
+    row = Row("1f92", Facts("default/web/app"))
+    row.state = DONE
+    row.facts.is_rewritten = True  # the bridge before has ended before the update
+    chains.memory.rows["1f92"] = row
+    chains.rewrites({"1f92": {"cpu": {"shares": 1024}}})
+    chains.late.judge()
+    assert row.state == DONE

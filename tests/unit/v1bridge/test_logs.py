@@ -202,5 +202,5 @@ def test_lines_left_out_are_reported_without_another_line(
     events.report()
     assert said(log) == [2 * LINES, ("konfine", 2)]
     run(events, LINES + 1)
-    events.report(is_last=True)
+    events.report(0.0)
     assert said(log) == [3 * LINES, ("konfine", 2), ("konfine", 1)]

@@ -357,7 +357,9 @@ class Life(RuleBasedStateMachine):
     def known(self, kind: str) -> short_lived.Known:
         path = self.root / f"run/v1bridge.record/.{kind}.{kind}.json"
         return short_lived.Known(
-            str(path), Request(state="create", id=kind, spec=Spec()), lambda line: None
+            str(path),
+            Request(state="create", id=kind, spec=Spec()),
+            short_lived.facts_in(str(path), lambda line: None),
         )
 
     @rule(kind=st.sampled_from(["hook", "runc"]))

@@ -54,8 +54,8 @@ def test_values_are_written_replaced_and_removed(path: Path, loaded: Loaded) -> 
     for id_, x in (("aaa", 1), ("bbb", 2), ("aaa", 3)):
         record.put(id_, of(x))
     assert loaded()[1] == {"aaa": "3", "bbb": "2"}
-    record.put("aaa", None)
-    record.put("never", None)
+    record.put("aaa", Facts())
+    record.put("never", Facts())
     assert (loaded()[1], names(path)) == ({"bbb": "2"}, ["bbb.json"])
     assert (path / "bbb.json").stat().st_mode & 0o7777 == 0o600
     assert path.stat().st_mode & 0o7777 == 0o700
@@ -133,7 +133,7 @@ def test_a_write_that_failed_is_made_up_for(path: Path, caplog: pytest.LogCaptur
     record.put("before", of(1))
     path.rename(path.with_name("aside"))
     path.touch()  # opening a file in it fails
-    record.put("before", None)
+    record.put("before", Facts())
     record.put("gone", of(1))
     assert record.fault == f"the record {path} cannot be used: {path} is no directory"
     means = "what containers have had is known only until the bridge ends"
