@@ -7,6 +7,7 @@ import os
 import stat
 
 from nri import trust
+from nri.errors import NRIError, escape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +45,18 @@ class UnfitFileError(OSError):
 def describe(mode: int) -> str:
     """Return the kind of a file with this ``st_mode``, for example ``a FIFO``."""
     return _KINDS.get(stat.S_IFMT(mode), "a file of an unknown kind")
+
+
+def absolute(path: str) -> str:
+    """Return an absolute path.
+
+    :raises NRIError: it is relative, and the current directory is gone.
+    """
+    try:
+        return os.path.abspath(path)
+    except OSError as error:
+        reason = f"is relative, and the current directory is gone: {error.strerror}"
+        raise NRIError(f"{escape(path)}: {reason}; expected an absolute path") from None
 
 
 def identity(path: str) -> tuple[int, ...]:

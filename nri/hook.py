@@ -17,15 +17,15 @@ import errno
 import os
 import select
 
-from nri import config, trust
+from nri import config, files, trust
 from nri.client.oci import EXPECTED, MAX_STATE, OCIState, request
-from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT
+from nri.config.entries import DEFAULT_TIMEOUT, FAILURE_POLICIES, MAX_TIMEOUT
 from nri.config.site import Site
 from nri.errors import NRIError
 from nri.node.record import claim, forget_file
 from nri.node.short_lived import Known, ShortHost, facts_in
 from nri.places import in_record
-from nri.process.deadline import Deadline
+from nri.process.deadline import Deadline, end_by_sigint
 from nri.process.reporter import Reporter, descriptor
 from nri.types import DecodeError
 from nri.types.v1 import STATES, State
@@ -39,17 +39,15 @@ DEFAULT_DEADLINE = 8.0
 """Seconds for the whole hook. Configurations of podman and CRI-O usually kill a hook after 10."""
 
 _OPTIONS = {
-    f"--{name}": name.replace("-", "_")
-    for name in (
-        "conf-dir",
-        "conf-file",
-        "record-dir",
-        "record",
-        "failure-policy",
-        "log-file",
-        "timeout",
-        "deadline",
-    )
+    "--bin-dir": "bin_dirs",
+    "--conf-dir": "conf_dir",
+    "--conf-file": "conf_file",
+    "--record-dir": "record_dir",
+    "--record": "record",
+    "--failure-policy": "failure_policy",
+    "--log-file": "log_file",
+    "--timeout": "timeout",
+    "--deadline": "deadline",
 }
 
 
@@ -80,15 +78,18 @@ class Arguments:
 def parse(argv: Sequence[str]) -> Arguments | None:
     """Parse the words after ``nri hook``; return None if they are not valid."""
     states: list[str] = []
-    bin_dirs: list[str] = []
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = {
+        "timeout": DEFAULT_TIMEOUT,
+        "deadline": DEFAULT_DEADLINE,
+        "failure_policy": FAILURE_POLICIES[0],
+    }
     words = iter(argv)
     for word in words:
         name, equals, value = word.partition("=")
         if word == "--no-check-owner":
             given["check_owner"] = False
             continue
-        if name != "--bin-dir" and name not in _OPTIONS:
+        if name not in _OPTIONS:
             states.append(word)
             continue
         if not equals:
@@ -96,34 +97,30 @@ def parse(argv: Sequence[str]) -> Arguments | None:
         if not value:
             return None
         if name == "--bin-dir":
-            bin_dirs.append(value)
+            given.setdefault("bin_dirs", []).append(value)
         else:
             given[_OPTIONS[name]] = value
     if len(states) != 1 or states[0] not in STATES:
         return None
-    if bin_dirs:
-        given["bin_dirs"] = bin_dirs
-    if _are_valid(given):
-        return Arguments(states[0], **given)
-    return None
-
-
-def _are_valid(given: dict[str, Any]) -> bool:
-    """Make the times of options numbers; return whether the options are valid."""
-    for name in ("timeout", "deadline"):
-        if name in given:
-            given[name] = _seconds(given[name])
-    has_times = None not in given.values()
-    return has_times and given.get("failure_policy", "fail") in FAILURE_POLICIES
-
-
-def _seconds(text: str) -> float | None:
-    """Return the seconds in an option's value; None if it is not valid."""
+    if given["failure_policy"] not in FAILURE_POLICIES:
+        return None
     try:
-        seconds = float(text)
+        given["timeout"] = _seconds(given["timeout"])
+        given["deadline"] = _seconds(given["deadline"])
     except ValueError:
         return None
-    return seconds if 0 < seconds <= MAX_TIMEOUT else None
+    return Arguments(states[0], **given)
+
+
+def _seconds(value: str | float) -> float:
+    """Return the seconds in an option's value.
+
+    :raises ValueError: it is not valid.
+    """
+    seconds = float(value)
+    if not 0 < seconds <= MAX_TIMEOUT:
+        raise ValueError
+    return seconds
 
 
 def main(arguments: Arguments, started: float) -> int:
@@ -133,12 +130,11 @@ def main(arguments: Arguments, started: float) -> int:
 
     :param started: when the process started, a time of ``time.monotonic``.
     """
-    import _signal  # type: ignore[import-not-found] # the signal module would import enum
+    import io
     import sys
 
-    if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
-        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
-    stdin = sys.stdin.buffer if sys.stdin is not None else None
+    end_by_sigint()
+    stdin = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()
     hook = _Hook(
         arguments,
         Reporter(sys.stderr, program="nri hook"),
@@ -149,7 +145,7 @@ def main(arguments: Arguments, started: float) -> int:
     return hook.run(stdin)
 
 
-def run(arguments: Arguments, stdin: BinaryIO | None, stderr: TextIO | None) -> int:
+def run(arguments: Arguments, stdin: BinaryIO, stderr: TextIO | None) -> int:
     """Run the chain for the container on ``stdin``; return the exit status: 0, or 1 with the reason on ``stderr``.
 
     This changes the working directory and umask of the process.
@@ -172,7 +168,7 @@ class _Hook:
         self._has_own_process = has_own_process
         self._name = ""
 
-    def run(self, stdin: BinaryIO | None) -> int:
+    def run(self, stdin: BinaryIO) -> int:
         """As ``run``."""
         if not self._arguments.site.check_owner:
             self._reporter.write(f"nri: warning: {trust.UNCHECKED} (--no-check-owner)")
@@ -193,14 +189,14 @@ class _Hook:
             self._reporter.write(f"{prefix}{reason}")
             prefix = ""
 
-    def _run(self, stdin: BinaryIO | None) -> None:
+    def _run(self, stdin: BinaryIO) -> None:
         arguments = self._arguments
         deadline = self.deadline
         if arguments.log_file:
-            self._reporter.log_file = _absolute(arguments.log_file)
+            self._reporter.log_file = files.absolute(arguments.log_file)
         else:
             self._reporter.log_file = ""
-        site = arguments.site.replace(bin_dirs=map(_absolute, arguments.site.bin_dirs))
+        site = arguments.site.replace(bin_dirs=map(files.absolute, arguments.site.bin_dirs))
         host = ShortHost(
             site,
             deadline,
@@ -211,8 +207,7 @@ class _Hook:
         if arguments.state == State.CREATE and not host.sends_setup:
             self._note_setup(host)
         deadline.doing = "it was reading the container's state on stdin"
-        document = read_state(stdin, deadline) if stdin is not None else b""
-        state = OCIState(document)
+        state = OCIState(read_state(stdin, deadline))
         self._name = f" {state.id}"
         name = arguments.record or f"{in_record('hook', state.id)}.json"
         path = f"{site.record_dir}/{name}"
@@ -239,14 +234,6 @@ class _Hook:
             claim(arguments.site.record_dir, name, waits=True)
         container = Known(path, about, facts_in(path, host.note))
         host.reconcile(container, arguments.state, deadline)
-
-
-def _absolute(path: str) -> str:
-    try:
-        return os.path.abspath(path)
-    except OSError as error:
-        reason = f"is relative, and the current directory is gone: {error.strerror}"
-        raise NRIError(f"{path}: {reason}; expected an absolute path") from None
 
 
 # The container's state on the hook's stdin, which is polled: it cannot block the hook beyond its deadline.

@@ -94,51 +94,47 @@ def make_private(directory: str) -> None:
         raise NRIError(wrong)
 
 
-def directories(path: str, plain: set[str] | None = None) -> list[str]:
+def directories(path: str) -> list[str]:
     """Return the directories that contain the links on the way of ``path``, then the directory of its end; each once.
 
-    Take ``plain`` and raise as ``follow`` does.
+    Raises as ``follow`` does.
     """
-    end, named_in = follow(path, plain)
-    return [*dict.fromkeys([*named_in, os.path.dirname(end) or "."])]
+    end, named_in = follow(path)
+    return [*dict.fromkeys([*named_in, os.path.dirname(end)])]
 
 
-def follow(path: str, plain: set[str] | None = None) -> tuple[str, list[str]]:
-    """Follow ``path`` as the kernel does; return its end, and the directory that contains each link.
+def follow(path: str) -> tuple[str, list[str]]:
+    """Follow ``path`` as the kernel does; return its end, and the directory that contains each link: absolute paths.
 
     It is not an error if the end does not exist: the text of a link in /proc need not be a path.
 
-    :param plain: paths that are known not to be links, and are not examined again; new ones are added.
     :raises OSError: when a part can't be looked at, or there are more than ``MAX_LINKS`` links.
     """
-    plain = set() if plain is None else plain
-    place = "/" if path.startswith("/") else ""
+    place = "/" if path.startswith("/") else os.getcwd()
     left = _parts(path)
     named_in: list[str] = []
     while left:
         part = left.pop()
         if part == "..":
-            place = _above(place)
+            place = os.path.dirname(place)
             continue
-        here = f"{place.rstrip('/')}/{part}" if place else part
-        if here not in plain:
-            try:
-                target = os.readlink(here) if _is_link(here) else ""
-            except FileNotFoundError:
-                if left:
-                    raise
-                target = ""
-            if target:
-                named_in.append(place or ".")
-                if len(named_in) > MAX_LINKS:
-                    raise OSError(
-                        errno.ELOOP, f"more than {MAX_LINKS} links lead from one to the next", path
-                    )
-                place = "/" if target.startswith("/") else place
-                left += _parts(target)
-                continue
-            plain.add(here)
-        place = here
+        here = os.path.join(place, part)
+        try:
+            target = os.readlink(here) if _is_link(here) else ""
+        except FileNotFoundError:
+            if left:
+                raise
+            target = ""
+        if not target:
+            place = here
+            continue
+        named_in.append(place)
+        if len(named_in) > MAX_LINKS:
+            raise OSError(
+                errno.ELOOP, f"more than {MAX_LINKS} links lead from one to the next", path
+            )
+        place = "/" if target.startswith("/") else place
+        left += _parts(target)
     return place, named_in
 
 
@@ -161,10 +157,3 @@ def _parts(path: str) -> list[str]:
     parts = [part for part in path.split("/") if part and part != "."]
     parts.reverse()
     return parts
-
-
-def _above(place: str) -> str:
-    """Return the parent of a directory that is reached without links."""
-    if not place or place == ".." or place.endswith("/.."):
-        return f"{place}/..".lstrip("/")
-    return os.path.dirname(place)

@@ -13,7 +13,7 @@ import os
 
 from nri.adjust.fields import is_removal, walk
 from nri.adjust.merging import ADDED, BY_ENTRIES, MAP, VALUE
-from nri.types.jsonobject import mismatch
+from nri.types.jsonobject import below, elements, joined, mismatch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _apply_field(config: dict[str, Any], field: AdjustField, value: Any) -> None
     where = ""
     for key in path[:-1]:
         parent = below(parent, key, where)
-        where = _joined(where, key)
+        where = joined(where, key)
     name = path[-1]
     if field.kind == MAP:
         _change_entries(below(parent, name, where), value)
@@ -92,9 +92,8 @@ def _apply_memory_limit(config: dict[str, Any], limit: int) -> None:
         memory["swap"] = limit
 
 
-def _remove_rdt(config: dict[str, Any], is_removed: bool) -> None:
-    if is_removed:
-        below(config, "linux").pop("intelRdt", None)
+def _remove_rdt(config: dict[str, Any], _is_removed: bool) -> None:
+    below(config, "linux").pop("intelRdt", None)
 
 
 def _leave(config: dict[str, Any], value: Any) -> None:
@@ -210,37 +209,6 @@ def clean(path: str) -> str:
     if path.startswith("/"):
         path = f"/{path.lstrip('/')}"
     return os.path.normpath(path)
-
-
-def _joined(where: str, key: str) -> str:
-    return f"{where}.{key}" if where else key
-
-
-def below(parent: dict[str, Any], key: str, where: str = "") -> dict[str, Any]:
-    """Return the object at *key*, which is made if it is missing or null.
-
-    :param where: the path of *parent*, for errors.
-    :raises DecodeError: it is not an object.
-    """
-    value = parent.get(key)
-    if value is None:
-        value = parent[key] = {}
-    if not isinstance(value, dict):
-        raise mismatch(value, _joined(where, key), "an object")
-    return value
-
-
-def elements(parent: dict[str, Any], key: str, where: str = "") -> list[Any]:
-    """Return the array at *key*, empty if it is missing or null.
-
-    :raises DecodeError: it is not an array.
-    """
-    value = parent.get(key)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise mismatch(value, _joined(where, key), "an array")
-    return value
 
 
 _OWN_WAYS: dict[str, Callable[[dict[str, Any], Any], None]] = {

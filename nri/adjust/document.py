@@ -232,7 +232,7 @@ ADJUST = Table(
     Key("rlimits", array(_RLIMIT), title="Resource limits of the process"),
     Key(
         "cdiDevices",
-        array(CDI_DEVICE),
+        array(CDI_DEVICE, unique=True),
         title="Devices of the Container Device Interface by their full names",
     ),
     Key(
@@ -331,7 +331,6 @@ def _deeper_faults(adjust: dict[str, Any], where: str) -> Iterator[tuple[str, st
         yield from _of_path(destination.removeprefix("-"), f"{where}.mounts", "key")
         yield from faults_of_mount(mount, f"{where}.mounts.{shorten(repr(destination)[1:-1])}")
     yield from _repeated(adjust.get("rlimits", []), "type", f"{where}.rlimits")
-    yield from _repeated(adjust.get("cdiDevices", []), "", f"{where}.cdiDevices")
     for index, device in enumerate(linux.get("devices", [])):
         yield from _of_path(device["path"], f"{where}.linux.devices[{index}].path")
         yield from _of_device(device, f"{where}.linux.devices[{index}]")
@@ -386,10 +385,9 @@ def _repeated(
     """
     seen = set()
     for index, item in enumerate(items):
-        if key and item.get("remove") and not removals:
+        if item.get("remove") and not removals:
             continue
-        name = item[key] if key else item
+        name = item[key]
         if name in seen:
-            place = f"{where}[{index}].{key}" if key else f"{where}[{index}]"
-            yield place, f"found {describe(name)} again, expected it once"
+            yield f"{where}[{index}].{key}", f"found {describe(name)} again, expected it once"
         seen.add(name)

@@ -228,7 +228,8 @@ class Client:
         acts = RELEASE if request.release else state
         plugins = self._of_state(state, acts)
         facts = self._facts_for(plugins, request)
-        judged = _holding(plugins, facts)
+        verdicts = _verdicts(plugins, facts)
+        judged = [(plugin, undecided) for plugin, runs, undecided in verdicts if runs]
         if state in (State.SETUP, State.CREATE):
             _refuse_contradiction(plugins, facts)
         if state == State.DELETE:
@@ -238,17 +239,14 @@ class Client:
     def holding(self, request: Request) -> list[PluginEntry]:
         """Return the entries whose condition does not keep them from a container, whatever the state."""
         plugins = self.config.plugins
-        return [plugin for plugin, _ in _holding(plugins, self._facts_for(plugins, request))]
+        verdicts = _verdicts(plugins, self._facts_for(plugins, request))
+        return [plugin for plugin, runs, _ in verdicts if runs]
 
     def skipped(self, state: str, request: Request) -> list[tuple[PluginEntry, str]]:
         """Return the entries whose condition keeps them from running for ``state``, each with the reason."""
         entries = self.config.wanted_in(state)
         facts = self._facts_for(entries, request)
-        skipped = []
-        for entry in entries:
-            if entry.when is not None and entry.when.undecided(facts) is None:
-                skipped.append((entry, entry.when.explain(facts)))
-        return skipped
+        return [(entry, why) for entry, runs, why in _verdicts(entries, facts) if not runs]
 
     def _facts_for(self, plugins: Sequence[PluginEntry], request: Request) -> Facts:
         """Return what is known of the container of a request; nothing if no plugin has a condition."""
@@ -261,14 +259,16 @@ class Client:
         return facts_of(request)
 
 
-def _holding(plugins: Sequence[PluginEntry], facts: Facts) -> list[tuple[PluginEntry, str]]:
-    """Return the plugins that run, each with ``Condition.undecided`` of its condition; "" without one."""
-    holding = []
+def _verdicts(plugins: Sequence[PluginEntry], facts: Facts) -> list[tuple[PluginEntry, bool, str]]:
+    """Return each plugin with ``Condition.judge`` of its condition; without one it runs."""
+    verdicts: list[tuple[PluginEntry, bool, str]] = []
     for plugin in plugins:
-        undecided = "" if plugin.when is None else plugin.when.undecided(facts)
-        if undecided is not None:
-            holding.append((plugin, undecided))
-    return holding
+        runs = True
+        said = ""
+        if plugin.when is not None:
+            runs, said = plugin.when.judge(facts)
+        verdicts.append((plugin, runs, said))
+    return verdicts
 
 
 def _refuse_contradiction(plugins: Sequence[PluginEntry], facts: Facts) -> None:

@@ -67,14 +67,14 @@ def _place(fault: dict[str, Any]) -> str:
     path = tuple(fault.get("path", ()))
     try:
         positions = SourcePositions(read_regular(file, 1024 * 1024)[0].decode(errors="replace"))
-        line, column = positions.key(path) if fault.get("atKey") else positions.value(path)
+        place = positions.fault(file, path, "", fault.get("atKey", False))
     except (OSError, ValueError, LookupError):
         return str(file)
-    return f"{file}:{line}:{column}"
+    return f"{file}:{place.line}:{place.column}"
 
 
-def conf_verdict(answer: object) -> ConfVerdict | None:
+def conf_verdict(answer: Any) -> ConfVerdict | None:
     """Return the verdict in an answer to ``TYPE check``; None if the plugin does not judge its conf."""
-    if not isinstance(answer, dict) or not _ANSWER.accepts(answer) or not answer["checks"]:
+    if not _ANSWER.accepts(answer) or not answer["checks"]:
         return None
     return ConfVerdict(answer["faults"], answer["notes"])

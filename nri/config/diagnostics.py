@@ -107,9 +107,6 @@ class _Node(NamedTuple):
     children: dict[str | int, _Node]
 
 
-_NO_CHILDREN: dict[str | int, _Node] = {}
-
-
 class SourcePositions:
     """The positions in a JSON text. If a key is given several times, its last position counts, like its last value.
 
@@ -169,8 +166,7 @@ class SourcePositions:
             else:
                 name: str | int = key if around.is_object else len(around.children)
                 is_open = token in ("[", "{")
-                children: dict[str | int, _Node] = {} if is_open else _NO_CHILDREN
-                node = _Node(at, key_at, token.startswith("{"), children)
+                node = _Node(at, key_at, token.startswith("{"), {})
                 if name in around.children and len(self.duplicates) < limit:
                     first = self._position(around.children[name].key_at)
                     self.duplicates.append(((*path[1:], name), self._position(key_at), first))

@@ -206,10 +206,7 @@ class PluginEntry:
         :raises DecodeError: if it is not JSON, or has no type.
         """
         value = gojson.loads(document, keeps_lone=True)
-        right: dict[str, Any] = {}
-        for name, item in value.items() if isinstance(value, dict) else ():
-            if name in PLUGIN.keys and PLUGIN.keys[name].rule.accepts(item):
-                right[name] = item
+        right = PLUGIN.right(value)
         if "type" not in right:
             raise DecodeError(f"found {gojson.describe(value)}, expected an entry with a type")
         return cls.of_accepted(right)
@@ -275,15 +272,7 @@ def _hash(conf: Any) -> str:
         from _blake2 import blake2b  # hashlib takes longer to import than the rest of a hook's work
     except ImportError:
         from hashlib import blake2b
-    return blake2b(gojson.dumps(_in_order(conf)), digest_size=6).hexdigest()
-
-
-def _in_order(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _in_order(value[key]) for key in sorted(value)}
-    if isinstance(value, list):
-        return [_in_order(item) for item in value]
-    return value
+    return blake2b(gojson.dumps(conf, in_order=True), digest_size=6).hexdigest()
 
 
 class ConfigList:

@@ -61,8 +61,8 @@ class Read:
 
     __slots__ = ("documents", "faults")
 
-    def __init__(self, documents: dict[str, bytes] | None = None) -> None:
-        self.documents: dict[str, bytes] = {} if documents is None else documents
+    def __init__(self, documents: dict[str, bytes]) -> None:
+        self.documents = documents
         self.faults: list[Fault] = []
 
     def is_as(self, other: Read) -> bool:
@@ -128,10 +128,9 @@ def read_set(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Read
 
     :param conf_dir: "" for *conf_file* alone.
     """
-    result = Read()
-    plain: set[str] = set()
+    result = Read({})
     if conf_dir and check_owner:
-        directories = _leading_to(conf_dir, result.faults, plain)
+        directories = _leading_to(conf_dir, result.faults)
     else:
         directories = []
     try:
@@ -140,22 +139,20 @@ def read_set(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Read
         result.faults += error.faults
         return result
     for path in paths or [conf_file]:
-        fault_count = len(result.faults)
         try:
             result.documents[path] = read(path, check_owner=check_owner)
         except ConfigError as error:
             result.faults += error.faults
+            continue
         except FileNotFoundError:
             continue  # there is no configuration, or the file was removed after the directory was listed
         # Other files of conf_dir are in no other directory.
         if check_owner and (not paths or os.path.islink(path)):
             try:
-                directories += trust.directories(path, plain)
+                directories += trust.directories(path)
             except OSError as error:
-                if len(result.faults) == fault_count:
-                    result.faults.append(Fault(file=path, message=_not_followed(error)))
-    if check_owner:
-        result.faults[:0] = _of_directories(directories)
+                result.faults.append(Fault(file=path, message=_not_followed(error)))
+    result.faults[:0] = _of_directories(directories)
     return result
 
 
@@ -265,25 +262,21 @@ def _has_plugins(path: str) -> bool:
 def _files(conf_dir: str) -> list[str]:
     try:
         return list_files(conf_dir)
-    except FileNotFoundError as error:
-        refusal = _refusal(conf_dir, error, "a directory")
+    except OSError as error:
+        refusal = _refusal(conf_dir, error, f"a directory of *{SUFFIX} files that can be read")
         if refusal is not error:
             raise refusal from None
-        if conf_dir != DEFAULT_CONF_DIR:  # it was named, so it is no answer that it is not there
-            raise _fault(
-                conf_dir, "does not exist; expected a directory, since it is not the default one"
-            ) from None
-        return []
-    except OSError as error:
-        raise _refusal(
-            conf_dir, error, f"a directory of *{SUFFIX} files that can be read"
-        ) from None
+    if conf_dir != DEFAULT_CONF_DIR:  # it was named, so it is no answer that it is not there
+        raise _fault(
+            conf_dir, "does not exist; expected a directory, since it is not the default one"
+        )
+    return []
 
 
-def _leading_to(conf_dir: str, faults: list[Fault], plain: set[str]) -> list[str]:
+def _leading_to(conf_dir: str, faults: list[Fault]) -> list[str]:
     """Return the directory of the files, and the directories of the symlinks that lead to it."""
     try:
-        return [conf_dir, *trust.follow(conf_dir, plain)[1]]
+        return [conf_dir, *trust.follow(conf_dir)[1]]
     except FileNotFoundError:
         return [conf_dir]
     except OSError as error:

@@ -238,14 +238,24 @@ def _only_types(errors: list[Any]) -> list[Any]:
     return types
 
 
+_TYPES = {
+    "array": "an array",
+    "boolean": "true or false",
+    "integer": "an integer",
+    "null": "null",
+    "number": "a number",
+    "object": "an object",
+    "string": "a string",
+}
+"""The types of JSON Schema in words."""
+
+
 def _types(wanted: Any) -> str:
     if isinstance(wanted, list):
         names = dict.fromkeys(map(_types, wanted))
         names.pop("null", None)
         return " or ".join(names) or "null"
-    if wanted in ("boolean", "null"):
-        return {"boolean": "true or false", "null": "null"}[wanted]
-    return f"an {wanted}" if wanted[0] in "aio" else f"a {wanted}"
+    return _TYPES.get(wanted, f"a {wanted}")
 
 
 def _json(value: Any) -> str:

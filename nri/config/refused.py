@@ -68,11 +68,9 @@ def note(conf_dir: str, source: str, faults: Sequence[str]) -> None:
     """
     kept = tuple(bounded(escape(fault), MAX_FAULT) for fault in faults[:MAX_FAULTS])
     before = read(conf_dir)
-    is_same = before is not None and (before.source, before.faults) == (source, kept)
-    if before is not None and is_same:
+    since = round(time.time(), 3)
+    if before is not None and (before.source, before.faults) == (source, kept):
         since = before.since
-    else:
-        since = round(time.time(), 3)
     value = {"since": since, "source": source, "faults": kept}
     files.replace(path_of(conf_dir), gojson.dumps(value), lambda fd: os.fchmod(fd, 0o644))
 

@@ -47,18 +47,13 @@ SKIP = "skip"
 
 def is_namespace(name: str) -> bool:
     """Return whether *name* can be the name of a namespace, or a pattern of such names."""
-    if not 0 < len(name) <= MAX_NAMESPACE or name[0] == "-" or name[-1] == "-":
-        return False
-    return (
-        name.isascii()
-        and name == name.lower()
-        and name.replace("*", "0").replace("-", "0").isalnum()
-    )
+    has_right_letters = name.replace("*", "0").replace("-", "0").isalnum()
+    return has_right_letters and name.isascii() and name == name.lower().strip("-")
 
 
 def is_key(name: str) -> bool:
     """Return whether *name* can be the key of a label or annotation."""
-    return name.isascii() and name.isprintable() and " " not in name and name != ""
+    return name.isascii() and name.isprintable() and name.split() == [name]
 
 
 def is_pattern(value: str) -> bool:
@@ -297,17 +292,18 @@ class _Value:
         where = f"{self._kind} {_quoted(self._key)}"
         values = facts.labels if is_label else facts.annotations
         value = None if values is None else values.get(self._key)
-        expected = " and ".join(map(str, self._allowed))
+        rules = [*map(str, self._allowed)]
         if not self._may_be_there:
-            expected = f"{expected} and none" if expected else "none"
+            rules.append("none")
+        expected = " and ".join(rules) or "it"
         if value is not None:
             holds = self._may_be_there and all(texts.match(value) for texts in self._allowed)
-            return holds, f"{where}: found {_quoted(value)}, expected {expected or 'it'}"
+            return holds, f"{where}: found {_quoted(value)}, expected {expected}"
         is_known = values is not None and (is_label or facts.has_all_annotations)
         if not is_known:
             return None, f"{where} not known"
         holds = not self._may_be_there and not self._allowed
-        return holds, f"{where}: missing, expected {expected or 'it'}"
+        return holds, f"{where}: missing, expected {expected}"
 
 
 class Condition:
@@ -338,51 +334,45 @@ class Condition:
         self._parts = parts
         self._skips = value.get("unknown") == SKIP
 
-    def undecided(self, facts: Facts) -> str | None:
-        """Return the facts that are asked for and not known, in words; None if the plugin does not run.
+    def judge(self, facts: Facts) -> tuple[bool, str]:
+        """Return whether the plugin runs; and the facts that are asked for and not known, or why it does not run.
 
-        It does not if a part does not hold, or is not known and the entry says skip. "" stands for none, or for an
-        entry that decides for unknown ones.
+        It does not if a part does not hold, or is not known and the entry says skip. The facts are "" for an entry
+        that decides for unknown ones.
         """
+        return self._judge(self._parts, facts)
+
+    def _judge(self, parts: list[Part], facts: Facts) -> tuple[bool, str]:
+        failing = []
         unknown = []
-        for part in self._parts:
+        for part in parts:
             holds, said = part.judge(facts)
-            if self._keeps_away(holds):
-                return None
             if holds is None:
                 unknown.append(said)
-        return "" if "unknown" in self.value else "; ".join(unknown)
+            elif not holds:
+                failing.append(said)
+        if failing:
+            return False, "; ".join(failing)
+        if unknown and self._skips:
+            return False, "; ".join(unknown)
+        if "unknown" in self.value:
+            return True, ""
+        return True, "; ".join(unknown)
 
     def contradiction(self, facts: Facts) -> str:
         """Return what a part asks for, and the container contradicts itself in.
 
         It is "" for none, or if another part keeps the plugin away. ``unknown`` does not: a pod would choose it.
         """
-        contradiction = ""
+        found = []
+        others = []
         for part in self._parts:
             if part.fact in facts.contradictions:
-                contradiction = contradiction or facts.contradictions[part.fact]
-                continue
-            holds, _ = part.judge(facts)
-            if self._keeps_away(holds):
-                return ""
-        return contradiction
-
-    def _keeps_away(self, holds: bool | None) -> bool:
-        """Return whether a part keeps the plugin away; None is for one that cannot be judged."""
-        return self._skips if holds is None else not holds
-
-    def explain(self, facts: Facts) -> str:
-        """Return the reasons of the verdict: the parts that do not hold, or else those that cannot be judged."""
-        failing = []
-        unknown = []
-        for part in self._parts:
-            holds, said = part.judge(facts)
-            if holds is False:
-                failing.append(said)
-            elif holds is None:
-                unknown.append(said)
-        return "; ".join(failing or unknown)
+                found.append(facts.contradictions[part.fact])
+            else:
+                others.append(part)
+        runs, _ = self._judge(others, facts)
+        return found[0] if found and runs else ""
 
     def __repr__(self) -> str:
         return f"Condition({self.value!r})"

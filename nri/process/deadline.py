@@ -19,6 +19,12 @@ GRACE = 0.5
 """Seconds after the deadline in which the process kills its plugin, reports why, and exits by itself."""
 
 
+def end_by_sigint() -> None:
+    """Have SIGINT end the process, unless the caller has it ignored: the interpreter would raise an exception."""
+    if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+
 class Deadline:
     """A deadline for a process that started at the time ``started`` of ``time.monotonic``; by default now."""
 

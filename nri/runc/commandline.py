@@ -34,7 +34,7 @@ COMMANDS = RUNS_CHAIN.union(
 )
 """The commands of both runtimes."""
 
-REFUSED_IF_BROKEN = frozenset(("create", "run", "restore", "update"))
+REFUSED_IF_BROKEN = frozenset(("create", "run", "restore", "update", "start"))
 """The commands that are refused where it cannot be known which plugins to run."""
 
 
@@ -109,7 +109,7 @@ class Given:
 class CommandLine:
     """The words of a command line, without the program's name.
 
-    :ivar before: the options before the command.
+    :ivar before: the options before the command, and *words_before* their words.
     :ivar command: the command; "" if there is none.
     :ivar options: the command's options, and *arguments* its other words; empty unless it is in ``OPTIONS``.
     """
@@ -117,11 +117,17 @@ class CommandLine:
     def __init__(self, words: Sequence[str]) -> None:
         self.words = list(words)
         self.before, at = _read_before(self.words)
-        self.command = self.words[at] if at < len(self.words) else ""
+        self.words_before = self.words[:at]
+        self.command = "".join(self.words[at : at + 1])
         self.options: list[Given] = []
         self.arguments: list[str] = []
         if self.command in OPTIONS:
             self._read_after(self.words[at + 1 :])
+
+    @property
+    def container(self) -> str:
+        """The only argument, which is the container's id; "" if there is none, or more."""
+        return self.arguments[0] if len(self.arguments) == 1 else ""
 
     def value(self, name: str, default: str = "") -> str:
         """Return the last value of an option of the command, or of one before it."""
@@ -149,28 +155,28 @@ class CommandLine:
 
     def _read_after(self, words: list[str]) -> None:
         at = 0
-        after_unknown = set()
+        # The value of an option that is not known here looks like an argument.
+        may_be_value = False
+        certain: list[str] = []
         while at < len(words):
             word = words[at]
             if word == "--":
                 self.arguments += words[at + 1 :]
+                certain += words[at + 1 :]
                 break
-            if not _is_option(word):
-                self.arguments.append(word)
-                at += 1
+            if _is_option(word):
+                given, at = _read_option(words, at, OPTIONS[self.command])
+                self.options += given
+                may_be_value |= not given[-1].is_known and "=" not in word
                 continue
-            given, at = _read_option(words, at, OPTIONS[self.command])
-            self.options += given
-            if not given[-1].is_known and "=" not in word:
-                after_unknown.add(len(self.arguments))
-        # The value of an option that is not known here looks like an argument. One argument is the container.
-        if len(self.arguments) == 1:
-            return
-        arguments = []
-        for index, word in enumerate(self.arguments):
-            if index not in after_unknown:
-                arguments.append(word)
-        self.arguments = arguments
+            self.arguments.append(word)
+            if not may_be_value:
+                certain.append(word)
+            may_be_value = False
+            at += 1
+        # One argument is the container.
+        if len(self.arguments) != 1:
+            self.arguments = certain
 
 
 def _read_before(words: list[str]) -> tuple[list[Given], int]:

@@ -24,13 +24,13 @@ from binascii import crc32
 
 from nri import files, trust
 from nri.client.oci import MAX_CONFIG, parse_config, request, spec_from_oci
-from nri.errors import NRIError, escape
+from nri.errors import NRIError, escape, reason_of
 from nri.node.record import Facts, forget_file, read_file, write_file
 from nri.node.short_lived import Known
 from nri.runc.commandline import RESOURCES
 from nri.runc.invocation import EndedError, Ending, named
 from nri.types import DecodeError, gojson
-from nri.types.jsonobject import mismatch
+from nri.types.jsonobject import below, elements, mismatch
 from nri.types.v1 import Spec, State
 
 TYPE_CHECKING = False
@@ -88,7 +88,7 @@ def start(call: Invocation) -> int:
             "its plugins' create has not ended; delete the container, and create it again"
         )
     chains = call.chains()
-    if not id_ or not chains.wants(State.SETUP, State.CREATE):
+    if not chains.wants(State.SETUP, State.CREATE):
         call.real.execute(call.line.words)
     state = call.state(id_)
     if state is None or state.status != "created":
@@ -135,12 +135,7 @@ def open_config(call: Invocation, made: Made, id_: str) -> ConfigFile:
         path = os.path.join(call.bundle, name)
     else:
         path = name
-    try:
-        path = os.path.abspath(path)
-    except OSError as error:
-        raise NRIError(
-            f"{escape(path)}: is relative, and the current directory is gone: {error.strerror}"
-        ) from error
+    path = files.absolute(path)
     made.claim(path)
     return ConfigFile(
         path, f"{call.options.record_dir}/.config.{crc32(os.fsencode(os.path.realpath(path))):08x}"
@@ -213,14 +208,13 @@ def pid_of(call: Invocation, id_: str) -> int:
 
     :raises NRIError: if it is not known.
     """
-    if path := call.pid_file:
-        try:
-            with open(path, "rb") as file:
-                text = file.read(32).strip()
-            if text.isdigit() and 0 < int(text) <= _LAST_PID:
-                return int(text)
-        except OSError:
-            pass  # the state has it, too
+    try:
+        with open(call.pid_file, "rb") as file:
+            text = file.read(32).strip()
+        if text.isdigit() and 0 < int(text) <= _LAST_PID:
+            return int(text)
+    except OSError:
+        pass  # there is none; the state has it, too
     state = call.state(id_)
     if state is None or state.pid <= 0:
         raise DecodeError(
@@ -284,12 +278,8 @@ def restore(call: Invocation) -> int:
 
 def _with_hook(config: dict[str, Any], call: Invocation, made: Made, log: str) -> dict[str, Any]:
     """Return the configuration with ``nri hook create`` as the last createRuntime hook."""
-    hooks = config.get("hooks") or {}
-    if not isinstance(hooks, dict):
-        raise mismatch(hooks, "hooks", "an object")
-    listed = hooks.get("createRuntime") or []
-    if not isinstance(listed, list):
-        raise mismatch(listed, "hooks.createRuntime", "an array")
+    hooks = below(dict(config), "hooks")
+    listed = elements(hooks, "createRuntime", "hooks")
     kept = [
         hook for hook in listed if not (isinstance(hook, dict) and MARK in (hook.get("env") or []))
     ]
@@ -354,7 +344,8 @@ def update(call: Invocation) -> int:
         changes = call.changes()
         chains.run(container, State.RESIZE, changes=changes)
         wanted = changes.resources(id_, asked)
-        call.apply_updates(chains, changes, except_for=id_)
+        changes.updates.pop(id_, None)  # it is in what is wanted
+        call.apply_updates(chains, changes)
     container.show(spec)
     if wanted != asked:
         document = gojson.dumps(wanted)
@@ -380,8 +371,9 @@ def _read(path: str) -> bytes | None:
         with open(place, "rb", closefd=place != 0) as file:
             document = file.read(MAX_RESOURCES + 1)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise DecodeError(f"--resources {escape(path)}: cannot be read: {reason}") from error
+        raise DecodeError(
+            f"--resources {escape(path)}: cannot be read: {reason_of(error)}"
+        ) from error
     if len(document) > MAX_RESOURCES:
         raise DecodeError(
             f"--resources {escape(path)}: found more than {MAX_RESOURCES} bytes, expected resources"
@@ -406,17 +398,14 @@ def _update(call: Invocation, id_: str, document: bytes) -> int:
         if option.name != "resources":
             others += option.words
 
-    before = []
-    for option in call.line.before:
-        before += option.words
-
     stdin = os.memfd_create("resources", os.MFD_CLOEXEC)
     try:
         with open(stdin, "wb", closefd=False) as file:
             file.write(document)
         os.lseek(stdin, 0, os.SEEK_SET)
         return call.real.run(
-            [*before, "update", *others, "--resources", "-", *named(id_)], stdin=stdin
+            [*call.line.words_before, "update", *others, "--resources", "-", *named(id_)],
+            stdin=stdin,
         )
     finally:
         os.close(stdin)
@@ -447,9 +436,7 @@ def delete(call: Invocation) -> int:
                 _tell(call, chains, call.container_id())
     except (NRIError, OSError) as error:
         call.report.error(*str(error).split("\n"))
-    arguments = call.line.arguments
-    id_ = arguments[0] if len(arguments) == 1 else ""
-    made = call.made(id_)
+    made = call.made(call.line.container)
     if not made.is_kept:
         call.real.execute(call.line.words)
     status = call.real.run(call.line.words)
@@ -536,10 +523,8 @@ class ConfigFile:
         except DecodeError as error:
             raise DecodeError(f"{self._where}: {error}") from error
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-            raise DecodeError(
-                f"{self._where}: cannot be read: {getattr(error, 'strerror', None) or error}"
-            ) from error
-        self._original: bytes | None = None
+            raise DecodeError(f"{self._where}: cannot be read: {reason_of(error)}") from error
+        self._original = self._document
 
     def _take_up(self) -> None:
         """Put back what a killed call has left, if the file says what that call wrote."""
@@ -557,28 +542,22 @@ class ConfigFile:
         :raises NRIError: if that cannot be done; then the file is as it was.
         """
         if config != self.config:
-            if self._original is None:
-                original = self._document
-            else:
-                original = self._original
             document = gojson.dumps(config)
             try:
-                write_file(self._kept, _digest(document) + b"\n" + original)
+                write_file(self._kept, _digest(document) + b"\n" + self._original)
             except (OSError, NRIError):
                 pass  # nothing can be kept
             self._replace(document)
             self.config = config
-            self._original = original
 
     def put_back(self) -> None:
         """Replace the file by one with the content that was read at first.
 
         :raises NRIError: if that cannot be done, or another program has changed the file.
         """
-        if self._original is not None:
+        if self._document != self._original:
             self._replace(self._original)
-            self._original = None
-            forget_file(self._kept)
+        forget_file(self._kept)
 
     def keep(self) -> None:
         """Leave the file as it is for good."""

@@ -26,6 +26,14 @@ PREFIX = "nri-"
 """The beginning of the names that this program may be called by; the rest is the real runtime's name."""
 
 
+class Unread:
+    """The options of a command that runs no plugin, where there is no file of options: reading them takes time."""
+
+    runtime = ""
+    record_dir = DEFAULT_RECORD_DIR
+    fault = ""
+
+
 def main(argv: Sequence[str], options_file: str = RUNTIME_OPTIONS_FILE) -> int:
     """Do what a command line says; return the exit status, negative for a signal. It may not return (exec).
 
@@ -36,21 +44,17 @@ def main(argv: Sequence[str], options_file: str = RUNTIME_OPTIONS_FILE) -> int:
     line = CommandLine(argv[1:])
     runs_chain = line.command in RUNS_CHAIN and not line.asks_for_help
     try:
-        options = None
+        options: WrapperOptions | Unread = Unread()
         if runs_chain or os.path.lexists(options_file):
             options = _load(options_file)
-        runtime = options.runtime if options is not None else ""
-        real = Real(find(runtime or wanted, argv[0]))
+        real = Real(find(options.runtime or wanted, argv[0]))
         if _is_start(line):
-            if options is None:
-                record_dir = DEFAULT_RECORD_DIR
-            else:
-                record_dir = options.record_dir
-            runs_chain = not Made(record_dir, real.root(line), line.arguments[0]).is_finished
-        if runs_chain and options is None:
-            options = _load(options_file)
-        if options is None or not (runs_chain or options.fault):
+            made = Made(options.record_dir, real.root(line), line.arguments[0])
+            runs_chain = not made.is_finished
+        if not runs_chain and not options.fault:
             real.execute(line.words)
+        if isinstance(options, Unread):
+            options = _load(options_file)
     except NRIError as error:
         from nri.runc.report import Report
 
@@ -73,28 +77,23 @@ def _load(options_file: str) -> WrapperOptions:
 def _run(
     name: str, line: CommandLine, real: Real, options: WrapperOptions, *, runs_chain: bool
 ) -> int:
-    import _signal  # type: ignore[import-not-found] # the signal module would import enum
-
     from nri.runc.report import Report
 
     report = Report(name, line, sys.stderr, is_crun=real.is_crun, log_file=options.log_file)
     try:
         if options.fault:
-            is_refused = line.command in REFUSED_IF_BROKEN or (
-                line.command == "start" and runs_chain
-            )
-            if is_refused and not line.asks_for_help:
+            if runs_chain and line.command in REFUSED_IF_BROKEN:
                 report.error(options.fault)
                 return 1
             report.note(options.fault)
             real.execute(line.words)
         if options.note:
             report.note(options.note)
+        from nri.process.deadline import end_by_sigint
         from nri.runc import commands
         from nri.runc.invocation import EndedError, Invocation
 
-        if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
-            _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+        end_by_sigint()
         # freeze: pause and resume
         run: Callable[[Invocation], int] = getattr(commands, line.command, commands.freeze)
         try:
@@ -109,7 +108,7 @@ def _run(
 def end(status: int) -> NoReturn:
     """End this process as ``main`` says: with an exit status, or by the signal that ended the real runtime."""
     if status < 0:
-        import _signal
+        import _signal  # type: ignore[import-not-found] # the signal module would import enum
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

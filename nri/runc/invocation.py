@@ -65,7 +65,7 @@ class Invocation:
             raise NRIError(
                 f"found the words {' '.join(map(escape, arguments))}, expected one container id"
             )
-        id_ = arguments[0] if len(arguments) == 1 else ""
+        id_ = self.line.container
         if id_:
             self.report.about += f" {escape(id_)}"
         return id_
@@ -142,21 +142,14 @@ class Invocation:
             raise NRIError(f"{self.real.path} {command}: {reason}")
         return done
 
-    def apply_updates(self, chains: HostChains, changes: Changes, *, except_for: str = "") -> None:
+    def apply_updates(self, chains: HostChains, changes: Changes) -> None:
         """Give other containers the resources that plugins have asked for; their ``update`` follows.
 
-        :param except_for: the container that is updated in another way.
         :raises NRIError: if the real runtime refuses one, and ``ignoreFailure`` does not say that this is no fault.
         """
         for id_, update in changes.updates.items():
-            if id_ == except_for:
-                continue
-            if id_.startswith("-"):
-                raise NRIError(
-                    f"updates: found {gojson.shorten(repr(id_))}, expected the id of a container"
-                )
             document = gojson.dumps(update["resources"])
-            done = self.ask("update", "--resources", "-", id_, stdin=document)
+            done = self.ask("update", "--resources", "-", *named(id_), stdin=document)
             if done.status == 0:
                 self._follow(chains, id_, update["resources"])
                 continue
@@ -255,26 +248,20 @@ class Invocation:
                 self.report.note(f"the container cannot be deleted: {done.stderr or done.ending}")
             else:
                 self.made(id_).remove()
-            if pid_file := self.pid_file:
-                os.unlink(pid_file)
+            os.unlink(self.pid_file)
         except FileNotFoundError:
-            pass
+            pass  # also where none is asked for: ""
         except (NRIError, OSError) as error:
             self.report.note(f"the container is not removed as a whole: {error}")
 
     def _oci_version(self) -> tuple[int, int]:
         """Return the version of the runtime specification that the real runtime implements."""
         try:
-            done = self.ask("features")
-            value = gojson.loads(done.stdout) if done.status == 0 else None
-            if isinstance(value, dict):
-                version = value.get("ociVersionMax")
-            else:
-                version = None
-            major, minor = str(version).split(".")[:2]
+            value: Any = gojson.loads(self.ask("features").stdout)
+            major, minor = str(value["ociVersionMax"]).split(".")[:2]
             return int(major), int(minor)
         # A runtime from before `features`, which came with version 1.1.
-        except (NRIError, ValueError):
+        except (NRIError, ValueError, LookupError, TypeError):
             return 1, 0
 
 

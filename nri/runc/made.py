@@ -52,7 +52,7 @@ class Made:
     @property
     def is_kept(self) -> bool:
         """True if there is a record for the id; its container may be gone."""
-        return self.is_unfinished or os.path.lexists(self.path)
+        return os.path.lexists(self.current)
 
     @property
     def is_left(self) -> bool:
@@ -79,20 +79,18 @@ class Made:
             if not claim(self._directory, name):
                 wrong = "another nri-runc makes or runs a container of it, expected one at a time"
                 raise NRIError(f"{shown}: {wrong}")
-        if self.is_unfinished:
-            try:
-                self._left = files.read_regular(self.unfinished, MAX_FILE)[0]
-            except OSError:
-                pass
+        try:
+            self._left = files.read_regular(self.unfinished, MAX_FILE)[0]
+        except OSError:
+            pass  # nearly always: it is not there
 
     def facts(self, bundle: str) -> Facts:
         """Return what is known of the container; nothing if the record is of another bundle."""
         from nri.node.record import Facts, read_facts
 
-        facts, _ = read_facts(self.current) if self.is_kept else (None, ())
-        if facts is None or facts.made is None:
-            return facts or Facts()
-        if any(name in facts.made["bundle"] for name in _names(bundle)):
+        found, _ = read_facts(self.current)
+        facts = found or Facts()
+        if facts.made is None or set(_names(bundle)).intersection(facts.made["bundle"]):
             return facts
         return Facts()
 
@@ -173,7 +171,9 @@ def _number(root: str) -> str:
 
 def _names(bundle: str) -> list[str]:
     """Return a bundle's path as it is given, and without links, which may be gone at the end."""
-    names: list[str] = []
-    for name in (os.path.abspath, os.path.realpath):
-        names.append(os.fsencode(name(bundle)).decode("latin-1"))
-    return names
+    return [_latin(os.path.abspath(bundle)), _latin(os.path.realpath(bundle))]
+
+
+def _latin(path: str) -> str:
+    """Return a path of any bytes as a text of JSON."""
+    return os.fsencode(path).decode("latin-1")

@@ -38,10 +38,11 @@ def find(wanted: str, argv0: str) -> str:
     if "/" in argv0:
         ours.add(_identity(argv0))
     ours.discard(None)
-    if "/" in wanted:
-        paths = [wanted]
-    else:
+    paths = [wanted]
+    where = ""
+    if "/" not in wanted:
         paths = [f"{directory}/{wanted}" for directory in DIRECTORIES]
+        where = f" in {', '.join(DIRECTORIES)}"
     for path in paths:
         if os.path.isfile(path) and os.access(path, os.X_OK):
             if _identity(path) not in ours:
@@ -50,10 +51,6 @@ def find(wanted: str, argv0: str) -> str:
                 raise NRIError(
                     f"runtime: {path} is this program itself, expected the runtime that it runs"
                 )
-    if "/" not in wanted:
-        where = f" in {', '.join(DIRECTORIES)}"
-    else:
-        where = ""
     raise NRIError(f"runtime: no executable {wanted}{where}; expected runc, crun or the like")
 
 

@@ -92,13 +92,9 @@ class Report:
 
 def _log_file(given: str) -> str:
     """Return the absolute path of the file in ``--log``, "" if it is stderr or no file."""
-    kind, colon, rest = given.partition(":")
-    if colon and kind in ("journald", "syslog"):  # crun's; the caller sees stderr in any case
+    if given.startswith(("journald:", "syslog:")):  # crun's; the caller sees stderr in any case
         return ""
-    if colon and kind == "file":
-        path = rest
-    else:
-        path = given
+    path = given.removeprefix("file:")
     if path in ("", "/dev/stderr", "/proc/self/fd/2"):
         return ""
     try:

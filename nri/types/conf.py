@@ -173,8 +173,7 @@ class Conf:
         messages = []
         for path, wrong, _ in islice(faults(cls.table, once), MAX_FAULTS):
             messages.append(f"{path_text(path)}: {wrong}")
-        right = {key: item for key, item in once.items() if cls.table.accepts({key: item})}
-        return cls.from_value(right), messages + repeated
+        return cls.from_value(cls.table.right(once)), messages + repeated
 
     @classmethod
     def schema(cls) -> dict[str, Any]:

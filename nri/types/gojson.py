@@ -57,19 +57,19 @@ def _refuse(value: object) -> NoReturn:
     raise EncodeError(f"cannot write a {type(value).__name__} as JSON: {shorten(repr(value))}")
 
 
-def _make_codec() -> tuple[Callable[[_Context], Scanner], Callable[[object], str]]:
+def _make_codec() -> tuple[Callable[[_Context], Scanner], Callable[[object, bool], str]]:
     try:
         from _json import encode_basestring_ascii, make_encoder, make_scanner
 
-        def encode(value: object) -> str:
+        def encode(value: object, in_order: bool) -> str:
             # A new encoder each time: its first argument holds the containers it is inside of, to find cycles.
             return "".join(
                 make_encoder(
-                    {}, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False
+                    {}, _refuse, encode_basestring_ascii, None, ":", ",", in_order, False, False
                 )(value, 0)
             )
 
-        encode([])
+        encode([], False)
         make_scanner(_Context())  # type: ignore[arg-type]
     except (ImportError, TypeError):  # not CPython, or one whose private functions have changed
         import json
@@ -82,8 +82,13 @@ def _make_codec() -> tuple[Callable[[_Context], Scanner], Callable[[object], str
             )
             return decoder.scan_once  # type: ignore[attr-defined, no-any-return]
 
-        encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_refuse)
-        return make_decoder, encoder.encode
+        def encode_in_python(value: object, in_order: bool) -> str:
+            encoder = json.JSONEncoder(
+                allow_nan=False, separators=(",", ":"), default=_refuse, sort_keys=in_order
+            )
+            return encoder.encode(value)
+
+        return make_decoder, encode_in_python
     return make_scanner, encode  # type: ignore[return-value]
 
 
@@ -189,13 +194,14 @@ def without_lone(text: str) -> str:
     return text if text.isascii() else _mend_text(text)
 
 
-def dumps(value: object) -> bytes:
+def dumps(value: object, *, in_order: bool = False) -> bytes:
     """Return ``value`` as compact JSON, in ASCII.
 
+    :param in_order: with the keys of each object in their order.
     :raises EncodeError: for a value that JSON does not have.
     """
     try:
-        return _encode(value).encode("ascii")
+        return _encode(value, in_order).encode("ascii")
     except EncodeError:
         raise
     except RecursionError:

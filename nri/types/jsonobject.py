@@ -104,6 +104,38 @@ def mismatch(value: object, where: str, expected: str) -> DecodeError:
     return DecodeError(f"{where}: found {gojson.describe(value)}, expected {expected}")
 
 
+def joined(where: str, key: str) -> str:
+    """Return the path of a key."""
+    return f"{where}.{key}" if where else key
+
+
+def below(parent: dict[str, Any], key: str, where: str = "") -> dict[str, Any]:
+    """Return the object at *key*, which is made if it is missing or null.
+
+    :param where: the path of *parent*, for errors.
+    :raises DecodeError: it is not an object.
+    """
+    value = parent.get(key)
+    if value is None:
+        value = parent[key] = {}
+    if not isinstance(value, dict):
+        raise mismatch(value, joined(where, key), "an object")
+    return value
+
+
+def elements(parent: dict[str, Any], key: str, where: str = "") -> list[Any]:
+    """Return the array at *key*, empty if it is missing or null.
+
+    :raises DecodeError: it is not an array.
+    """
+    value = parent.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise mismatch(value, joined(where, key), "an array")
+    return value
+
+
 class Field:
     """A field of a type: a JSON key and an attribute. With ``omit_empty`` the JSON has no empty value of it.
 

@@ -69,12 +69,10 @@ FLAG = Rule(bool, lambda value: True, "true or false", {"type": "boolean"})
 
 def words(*allowed: str) -> Rule:
     """Return a rule for one of some words."""
-    keywords: dict[str, Any] = {"const": str(allowed[0])}
     expected = f'"{allowed[0]}"'
     if len(allowed) > 1:
-        keywords = {"enum": [*map(str, allowed)]}
         expected = f"one of {', '.join(allowed)}"
-    return Rule(str, allowed.__contains__, expected, keywords)
+    return Rule(str, allowed.__contains__, expected, {"enum": [*map(str, allowed)]})
 
 
 def text(
@@ -279,6 +277,16 @@ class Table(Rule):
             item = given.get(name)
             read[name] = key.default if item is None else item
         return read
+
+    def right(self, value: object) -> dict[str, Any]:
+        """Return the keys of an object that the table has and whose values are right; none of another value."""
+        right: dict[str, Any] = {}
+        if not isinstance(value, dict):
+            return right
+        for key, item in value.items():
+            if key in self._rules and self._rules[key](item):
+                right[key] = item
+        return right
 
     def _is_right(self, value: dict[str, Any]) -> bool:
         if len(value) < self.least:

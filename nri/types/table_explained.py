@@ -224,9 +224,8 @@ def _or_null(keywords: Schema) -> Schema:
         return keywords | {"type": [keywords["type"], "null"]}
     if "anyOf" in keywords:
         return keywords | {"anyOf": [*keywords["anyOf"], {"type": "null"}]}
-    if "enum" in keywords or "const" in keywords:
-        allowed = keywords.pop("enum", None) or [keywords.pop("const")]
-        return keywords | {"enum": [*allowed, None]}
+    if "enum" in keywords:
+        return keywords | {"enum": [*keywords["enum"], None]}
     return keywords
 
 

@@ -298,18 +298,18 @@ def test_a_chain_has_at_most_forty_links_as_for_the_kernel(place: Place) -> None
 @pytest.mark.parametrize(
     ("path", "end", "named_in"),
     [
-        ("a/b/file", "a/b/file", []),
-        ("./a//b/./file", "a/b/file", []),
-        ("a/../a/b/file", "a/b/file", []),
-        ("one", "a/b/file", ["."]),
-        ("a/two", "a/b/file", ["a", "."]),
-        ("three/file", "a/b/file", ["."]),
-        ("three/up/one", "a/b/file", [".", "a/b", "."]),
-        ("a/b/../../../{here}/one", "../{here}/a/b/file", ["../{here}"]),
-        ("absolute", "{root}/a/b/file", ["."]),
+        ("a/b/file", "{root}/a/b/file", []),
+        ("./a//b/./file", "{root}/a/b/file", []),
+        ("a/../a/b/file", "{root}/a/b/file", []),
+        ("one", "{root}/a/b/file", ["{root}"]),
+        ("a/two", "{root}/a/b/file", ["{root}/a", "{root}"]),
+        ("three/file", "{root}/a/b/file", ["{root}"]),
+        ("three/up/one", "{root}/a/b/file", ["{root}", "{root}/a/b", "{root}"]),
+        ("a/b/../../../{here}/one", "{root}/a/b/file", ["{root}"]),
+        ("absolute", "{root}/a/b/file", ["{root}"]),
         ("{root}/absolute", "{root}/a/b/file", ["{root}"]),
         ("/..//{root}/one", "{root}/a/b/file", ["{root}"]),
-        ("a/b/nothing", "a/b/nothing", []),
+        ("a/b/nothing", "{root}/a/b/nothing", []),
     ],
 )
 def test_a_path_is_followed_part_by_part(

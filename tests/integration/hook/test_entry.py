@@ -243,7 +243,7 @@ def test_log_has_all_lines_without_stdin_and_stderr(host: Host, stderr: str) -> 
     places: dict[str, Any] = {"conf_dir": str(host.conf), "bin_dirs": [str(host.bin)]}
     places["record_dir"] = f"{host.root}/record"
     arguments = Arguments("create", log_file=f"{host.root}/log", **places)
-    assert run(arguments, None, stream) == 1
+    assert run(arguments, io.BytesIO(), stream) == 1
     assert (
         "the container's state on stdin: the document is empty" in (host.root / "log").read_text()
     )

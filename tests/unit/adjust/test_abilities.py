@@ -53,7 +53,9 @@ def test_refused_field_has_a_reason() -> None:
     reason = "runc implements version 1.0 of the OCI runtime specification; expected 1.3 or newer"
     assert RUNC.why_no_field(field("linux.netDevices")) == reason
     assert "expected a runtime with NRI 0.7 or newer" in RUNC.why_no_field(field("cdiDevices"))
-    assert "expected a runtime with NRI, " in RUNC.why_no_field(field("linux.resources.rdtClass"))
+    assert "expected a runtime with NRI 0.2 or newer" in RUNC.why_no_field(
+        field("linux.resources.rdtClass")
+    )
 
 
 def test_refused_update_has_a_reason() -> None:

@@ -208,7 +208,8 @@ def test_a_conf_dir_that_is_no_directory_is_a_fault(host: EtcNri) -> None:
     os.symlink("nowhere", host.conf_dir)
     assert (
         host.fault().message
-        == "found a symlink to 'nowhere', which does not exist, expected a directory"
+        == "found a symlink to 'nowhere', which does not exist, expected a directory of "
+        "*.conf files that can be read"
     )
     os.unlink(host.conf_dir)
     Path(host.conf_dir).touch()
