@@ -20,7 +20,7 @@ def check(data: bytes) -> None:
         assert len(str(error)) < 500
         return
     assert message.type == data[1]
-    assert 0 <= message.reply_to < 2**32
+    assert message.reply_to in range(2**32)
     if isinstance(message.value, str | bytes):
         assert len(message.value) <= size
 

@@ -67,16 +67,17 @@ def find(  # noqa: PLR0913 - optional, by name
     :param systemd: synchronized with changes; by default this node's systemd, but none if there are other *mounts*.
     :param subgroup: the name of crun's child of a systemd scope, the annotation ``run.oci.systemd.subgroup``; by
         default, and if there is no such child, ``container``.
-    :param noted: where it was found before, as a path below the mount of its hierarchy: then nothing else counts.
+    :param noted: in place of *cgroups_path* and *pid*: where it was found before, as a path below the mount of its
+        hierarchy.
     :raises CgroupPathError: the path cannot be a cgroupsPath.
     :raises CgroupError: the mounts cannot be read.
     """
+    nodes: units.Systemd = units.NoSystemd()
     if mounts is None:
         mounts = Mounts.read()
-        systemd = systemd or units.Systemd()
-    return Cgroup(
-        Resolver(cgroups_path, pid, container_id, mounts, proc, subgroup, noted), 0, systemd
-    )
+        nodes = units.Systemd()
+    resolver = Resolver(cgroups_path, pid, container_id, mounts, proc, subgroup, noted)
+    return Cgroup(resolver, 0, systemd or nodes)
 
 
 class Cgroup:
@@ -87,7 +88,7 @@ class Cgroup:
 
     __slots__ = ("_resolver", "_systemd", "_up")
 
-    def __init__(self, resolver: Resolver, up: int, systemd: units.Systemd | None = None) -> None:
+    def __init__(self, resolver: Resolver, up: int, systemd: units.Systemd) -> None:
         """Take the cgroup *up* levels above the one that *resolver* finds."""
         self._resolver = resolver
         self._up = up
@@ -115,7 +116,7 @@ class Cgroup:
     @property
     def untold(self) -> str:
         """Why systemd could not be told of a change of this cgroup or its parent; "" if it could, or need not be."""
-        return "" if self._systemd is None else self._systemd.untold
+        return self._systemd.untold
 
     def read(self, name: str) -> Any:
         """Return the value of a knob, by its name in cgroup v2, such as ``memory.high``; v1's are converted.
@@ -257,17 +258,15 @@ class Cgroup:
         place = self._place(_HIERARCHIES[which.controller])
 
         def tell(change: Callable[[units.Unit], bool]) -> bool | None:
-            return None if self._systemd is None else self._systemd.tell(place.host_path, change)
+            return self._systemd.tell(place.host_path, change)
 
         return knob.write(which, place, value, tell)
 
     def _place(self, hierarchy: str) -> Place:
         """Return this cgroup in the hierarchy of a controller, by its name in v1."""
         place = self._resolver.place(hierarchy)
-        path = place.path
-        for _ in range(self._up):
-            path = os.path.dirname(path)
-        if path == "/":
+        path = place.path.rsplit("/", self._up)[0]
+        if path == "":
             raise CgroupError(
                 f"{place.directory} has no parent but the root cgroup, which is never touched"
             )
@@ -276,8 +275,7 @@ class Cgroup:
     def _any_file(self, file: str) -> str:
         """Return the path of a file, in the hierarchy that its name belongs to."""
         controller, _, rest = file.partition(".")
-        has_parts = controller != "" and rest != ""
-        if not has_parts or not {"/", "\0"}.isdisjoint(file):
+        if "" in (controller, rest) or not {"/", "\0"}.isdisjoint(file):
             raise KnobValueError(
                 f"{quoted(file)} is no file of a cgroup: expected a name such as memory.stat"
             )

@@ -19,7 +19,7 @@ MAX_CPU = 8191
 MAX_TEXT = 65536
 """The maximum length of a text in characters. All 8192 CPUs, one by one, take 39850."""
 
-_EXPECTED = "expected numbers and ranges with commas between them, such as '0-3,8'"
+_EXPECTED = "; expected numbers and ranges with commas between them, such as '0-3,8'"
 
 
 def parse(text: str) -> frozenset[int]:
@@ -43,6 +43,11 @@ def parse(text: str) -> frozenset[int]:
                 f"range {quoted(item)} is reversed, '{high}-{low}' would be right", text
             )
         mask |= ((1 << (high - low + 1)) - 1) << low
+    return of_mask(mask)
+
+
+def of_mask(mask: int) -> frozenset[int]:
+    """Return the numbers of the bits that are set."""
     return frozenset([cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1])
 
 
@@ -66,9 +71,10 @@ def render(cpus: Iterable[int]) -> str:
 
 
 def _number(digits: str, item: str, text: str) -> int:
-    if digits.strip("0123456789") or not digits:
+    if not digits.encode("ascii", "replace").isdigit():
         raise CpuListError(f"{quoted(item)} is no CPU and no range", text, _EXPECTED)
-    significant = digits.lstrip("0") or "0"
-    if len(significant) > len(str(MAX_CPU)) or int(significant) > MAX_CPU:
+    # It may have thousands of digits: the first five show that it is too great.
+    number = int("0" + digits.lstrip("0")[:5])
+    if number > MAX_CPU:
         raise CpuListError(f"there is no CPU {quoted(digits)}, the greatest is {MAX_CPU}", text)
-    return int(significant)
+    return number

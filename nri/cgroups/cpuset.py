@@ -46,18 +46,20 @@ _ABSENT = {
 }
 # The reasons behind the errors of kernel/cgroup/cpuset.c and cpuset-v1.c (validate_change, update_cpumask).
 _HINTS = {
-    errno.EBUSY: "a child cgroup has CPUs that the new set lacks, and in v1 it must not",
-    errno.EACCES: "the parent cgroup lacks some of these CPUs, and in v1 it must not",
-    errno.ENOSPC: "processes in the cgroup would be left without a CPU",
-    errno.ERANGE: "there are CPUs in it that this machine cannot have",
-    errno.EINVAL: "this machine lacks some of these CPUs, or another cgroup has them for itself",
-}
-_MEMORY_HINTS = {
-    errno.EBUSY: "a child cgroup has memory nodes that the new set lacks, and in v1 it must not",
-    errno.EACCES: "the parent cgroup lacks some of these memory nodes, and in v1 it must not",
-    errno.ENOSPC: "processes in the cgroup would be left without a memory node",
-    errno.ERANGE: "there are memory nodes in it that this kernel cannot have",
-    errno.EINVAL: "this machine lacks some of these memory nodes",
+    KNOB: {
+        errno.EBUSY: "a child cgroup has CPUs that the new set lacks, and in v1 it must not",
+        errno.EACCES: "the parent cgroup lacks some of these CPUs, and in v1 it must not",
+        errno.ENOSPC: "processes in the cgroup would be left without a CPU",
+        errno.ERANGE: "there are CPUs in it that this machine cannot have",
+        errno.EINVAL: "this machine lacks some of these CPUs, or another cgroup has them for itself",
+    },
+    MEMORY_NODES: {
+        errno.EBUSY: "a child cgroup has memory nodes that the new set lacks, and in v1 it must not",
+        errno.EACCES: "the parent cgroup lacks some of these memory nodes, and in v1 it must not",
+        errno.ENOSPC: "processes in the cgroup would be left without a memory node",
+        errno.ERANGE: "there are memory nodes in it that this kernel cannot have",
+        errno.EINVAL: "this machine lacks some of these memory nodes",
+    },
 }
 
 
@@ -88,8 +90,7 @@ def effective(directory: str, version: int) -> frozenset[int]:
 def assign(directory: str, version: int, cpus: frozenset[int], knob: str = KNOB) -> None:
     """Give the cgroup these CPUs, or with another *knob* these memory nodes."""
     text = cpulist.render(cpus) or "\n"  # nothing is no write at all
-    hints = _HINTS if knob == KNOB else _MEMORY_HINTS
-    knobs.write(f"{directory}/{knob}", text, _ABSENT[version], hints)
+    knobs.write(f"{directory}/{knob}", text, _ABSENT[version], _HINTS[knob])
 
 
 def assign_all(version: int, levels: list[str], numbers: frozenset[int], knob: str = KNOB) -> None:
@@ -100,12 +101,12 @@ def assign_all(version: int, levels: list[str], numbers: frozenset[int], knob: s
     are narrowed from the innermost one up. Unnecessary steps are skipped. If a step fails, an outer one keeps the old
     and new ones at most. A child in v2 that was given none has its parent's, and stays so.
     """
-    scope, *children = levels
-    inner = children[0] if children else ""
+    scope = levels[0]
+    inner = levels[-1]  # the scope itself without crun's child
     below = []
     if version == 1:
         below = _nested(scope, inner, numbers, knob)
-    elif inner:
+    elif inner != scope:
         old = own(inner, version, knob)
         if old:
             below = [(inner, old, numbers)]
@@ -113,8 +114,8 @@ def assign_all(version: int, levels: list[str], numbers: frozenset[int], knob: s
         assign(scope, version, numbers, knob)
         return
     had = own(scope, version, knob)
+    now = had | numbers  # the scope is the outermost one, and stays so until the end
     outer = {os.path.dirname(directory) for directory, _, _ in below}
-    now = had
     done = ""
     for directory, old, new in [(scope, had, numbers), *below]:
         if directory in outer and not new <= old:
@@ -123,7 +124,6 @@ def assign_all(version: int, levels: list[str], numbers: frozenset[int], knob: s
                 f"{directory} was given {cpulist.render(old | new)} before that, it had "
                 f"{_rendered(old)}"
             )
-            now = old | new if directory == scope else now
     for directory, _, new in reversed(below):
         try:
             knobs.after(done, assign, directory, version, new, knob)
@@ -211,8 +211,6 @@ class SetFiles(File):
     __slots__ = ("_version",)
 
     def __init__(self, version: int, name: str, values: Numbers, told: str) -> None:
-        if version == 1:  # systemd leaves these alone
-            told = ""
         super().__init__(name, values, told)
         self._version = version
 
@@ -225,8 +223,8 @@ class SetFiles(File):
     def write(
         self, knob: Knob, levels: list[str], before: list[Any], value: frozenset[int], done: str
     ) -> None:
-        inherits = self._version == 2 and not before[-1]
-        if before[0] != value or not (inherits or before[-1] == value):
+        # A child that was given none has its parent's in v2, and is not used in v1.
+        if before[0] != value or before[-1] not in (value, frozenset()):
             knobs.after(done, assign_all, self._version, levels, value, self.name)
 
 
@@ -238,7 +236,7 @@ def _sets(name: str, kind: str, high: int, told: str) -> Knob:
         values,
         NEEDS,
         v2=SetFiles(2, name, values, told),
-        v1=SetFiles(1, name, values, told),
+        v1=SetFiles(1, name, values, ""),  # systemd leaves these alone
     )
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Order = Literal["little", "big"]
+    Value = str | int | bytes
 
 CALL = 1
 REPLY = 2
@@ -34,6 +35,7 @@ _DESTINATION = 6
 _SIGNATURE = 8
 # Of the header fields that are read.
 _TYPES = {_ERROR_NAME: "s", _REPLY_SERIAL: "u", _SIGNATURE: "g"}
+_ORDERS: dict[bytes, Order] = {b"l": "little", b"B": "big"}
 _ALIGNMENT = {"y": 1, "g": 1, "u": 4, "b": 4, "s": 4, "o": 4, "ay": 4, "t": 8}
 
 
@@ -46,9 +48,7 @@ class Message:
 
     __slots__ = ("error", "reply_to", "type", "value")
 
-    def __init__(
-        self, type: int, reply_to: int, error: str, value: str | int | bytes | None
-    ) -> None:
+    def __init__(self, type: int, reply_to: Value, error: str, value: Value | None) -> None:
         self.type = type
         self.reply_to = reply_to
         self.error = error
@@ -109,9 +109,7 @@ def read(message: bytes) -> Message:
     order = _order(message)
     end = FIXED + int.from_bytes(message[12:16], order)
     header = _Reader(message[:end], order, FIXED)
-    reply_to = 0
-    error = ""
-    signature = ""
+    fields: dict[int, Value] = {}
     while header.place < end:
         header.align(8)
         field = header.number(1)
@@ -120,19 +118,14 @@ def read(message: bytes) -> Message:
             raise FormatError(
                 f"header field {field} has the type {kind[:20]!r}, expected {_TYPES[field]!r}"
             )
-        value = header.value(kind)
-        if field == _REPLY_SERIAL and isinstance(value, int):
-            reply_to = value
-        elif field == _ERROR_NAME and isinstance(value, str):
-            error = value
-        elif field == _SIGNATURE and isinstance(value, str):
-            signature = value
+        fields[field] = header.value(kind)
     body = _Reader(message[end + -end % 8 :], order, 0)
-    first = signature[:1]
+    first = str(fields.get(_SIGNATURE, ""))[:1]
     if first == "v":
         first = body.signature()
     content = body.value(first) if first in _ALIGNMENT else None
-    return Message(message[1], reply_to, error, content)
+    error = str(fields.get(_ERROR_NAME, ""))
+    return Message(message[1], fields.get(_REPLY_SERIAL, 0), error, content)
 
 
 def _call(
@@ -162,8 +155,9 @@ def _call(
         fields.signature(signature)
     head = _Writer()
     head.data += bytes((ord("l"), CALL, 0, 1))
-    for number in (len(body), serial, len(fields.data)):
-        head.number(number, 4)
+    head.number(len(body), 4)
+    head.number(serial, 4)
+    head.number(len(fields.data), 4)
     head.data += fields.data
     head.align(8)
     return bytes(head.data) + body
@@ -241,6 +235,6 @@ class _Reader:
 
 
 def _order(head: bytes) -> Order:
-    if len(head) < FIXED or head[0] not in b"lB" or head[3] != 1:
+    if len(head) < FIXED or head[:1] not in _ORDERS or head[3] != 1:
         raise FormatError("no D-Bus message")
-    return "little" if head[0] == ord("l") else "big"
+    return _ORDERS[head[:1]]

@@ -27,11 +27,9 @@ class CpuListError(CgroupError, ValueError):
     """
 
     def __init__(self, reason: str, text: str | None = None, expected: str = "") -> None:
-        message = reason
+        message = f"{reason}{expected}"
         if text is not None:
             message = f"CPU list {quoted(text)}: {message}"
-        if expected:
-            message = f"{message}; {expected}"
         super().__init__(message)
         self.reason = reason
 

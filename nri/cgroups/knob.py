@@ -38,6 +38,9 @@ INNER = "inner"
 - ``inner``: only read, from the child: what is in effect.
 """
 
+_COUNTED = {SCOPE: slice(1), INNER: slice(-1, None)}
+"""The directories of a scope and crun's child that count for a level; for the other levels both."""
+
 MOST = 2**63 - 1
 """LONG_MAX: v1 shows "no limit" as the greatest multiple of a page that is not above."""
 
@@ -46,7 +49,7 @@ def number(word: str) -> int:
     """Return a decimal number of the kernel's, which may be negative. Raise ValueError for any other text."""
     digits = word.removeprefix("-")
     # 64 bits have at most 20 digits.
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 20:
+    if not digits.encode().isdigit() or len(digits) > 20:
         raise ValueError(word)
     return int(word)
 
@@ -133,9 +136,8 @@ class Values:
 
     def tightest(self, one: Any, other: Any) -> Any:
         """Return the one of two values that limits more."""
-        if one is None or other is None:
-            return other if one is None else one
-        return min(one, other)
+        limits = [value for value in (one, other) if value is not None]
+        return min(limits, default=None)
 
 
 class AbsentFileError(Exception):
@@ -246,21 +248,21 @@ class Knob:
         values: Values,
         needs: str,
         *,
-        v1: File | str = "",
+        v1: File | None = None,
         v2: File | None = None,
         told: str = "",
         hints: Mapping[int, str] = knobs.NO_HINTS,
         can_be_written: bool = True,
     ) -> None:
-        """Take a knob that v2 has in the file *name*; *v1* names a file with the same text, *told* v2's property."""
+        """Take a knob that v2 has in the file *name*, and v1 in *v1*; *told* is v2's property."""
         self.name = name
         self.level = level
         self.values = values
         self.needs = needs
         self.controller = name.partition(".")[0]
         self.files = {2: v2 or File(name, values, told, hints)}
-        if v1:
-            self.files[1] = v1 if isinstance(v1, File) else File(v1, values, "", hints)
+        if v1 is not None:
+            self.files[1] = v1
         self.can_be_written = can_be_written
 
 
@@ -300,12 +302,10 @@ def write(knob: Knob, place: Place, value: Any, tell: Tell) -> Any:
         changed = tell(lambda unit: file.tell(unit, value))
     else:
         changed = None
+    done = ""
     if changed:
         knobs.wait_for(f"{levels[0]}/{file.name}")
-    if changed:
         done = f"systemd was told of {file.told} before that"
-    else:
-        done = ""
     before = before or _read(knob, place)
     file.write(knob, levels, before, value, done)
     if changed is not None:
@@ -340,9 +340,7 @@ def _file(knob: Knob, place: Place) -> File:
 def _levels(knob: Knob, place: Place) -> list[str]:
     """Return the directories that count for this knob, outer first."""
     levels = place.levels(_file(knob, place).name)
-    if knob.level == INNER:
-        return levels[-1:]
-    return levels[:1] if knob.level == SCOPE else levels
+    return levels[_COUNTED.get(knob.level, slice(None))]
 
 
 def _read(knob: Knob, place: Place) -> list[Any]:
@@ -374,12 +372,12 @@ def _why_absent(knob: Knob, level: str, version: int) -> str:
     if version == 1:
         return f"{kernel}; or this is no cgroup of {knob.controller}"
     listed = knobs.read_optional(f"{level}/cgroup.controllers")
-    if listed is not None and knob.controller in listed.split():
-        return kernel
     parent = (
         f"the cgroup.subtree_control of the parent lacks {knob.controller}; "
         f"'+{knob.controller}' written there enables it"
     )
-    if listed is not None:
-        return parent
-    return f"{parent}; or {kernel}"
+    if listed is None:
+        return f"{parent}; or {kernel}"
+    if knob.controller in listed.split():
+        return kernel
+    return parent

@@ -106,9 +106,10 @@ _FAIR = "CONFIG_FAIR_GROUP_SCHED"
 _MEMCG = "CONFIG_MEMCG"
 _PIDS = "CONFIG_CGROUP_PIDS"
 _BFQ = "CONFIG_BFQ_GROUP_IOSCHED and the module bfq"
-_BYTES, _BYTES_V1 = (
-    Values(none=none, unit="a number of bytes", step=PAGE) for none in ("max", "-1")
-)
+_BURSTS = Values(0, quota.MAX_QUOTA_US, unit="a number of microseconds")
+_IDENTITIES = Values(-2, 2)
+_BYTES = Values(none="max", unit="a number of bytes", step=PAGE)
+_BYTES_V1 = Values(none="-1", unit="a number of bytes", step=PAGE)
 _SHARES = Values(1, 10000, convert=(weight_of_shares, shares_of_weight))
 _TASKS = Values(0, 4194304, "max")
 _WEIGHT_V1 = DefaultWeight(1, 10000, (io_weight_of_blkio, blkio_of_io_weight))
@@ -130,19 +131,19 @@ TABLE = {
         Knob(
             "cpu.max.burst",
             BOTH,
-            Values(0, quota.MAX_QUOTA_US, unit="a number of microseconds"),
+            _BURSTS,
             "Linux 5.14 with CONFIG_CFS_BANDWIDTH",
-            v1="cpu.cfs_burst_us",
+            v1=File("cpu.cfs_burst_us", _BURSTS, hints=_BURST),
             hints=_BURST,
         ),
-        Knob("cpu.idle", SCOPE, Flag(), "Linux 5.15", v1="cpu.idle"),
+        Knob("cpu.idle", SCOPE, Flag(), "Linux 5.15", v1=File("cpu.idle", Flag())),
         Knob(
             "cpu.bvt_warp_ns",
             BOTH,
-            Values(-2, 2),
+            _IDENTITIES,
             "a kernel of Alibaba Cloud Linux or Anolis OS, with "
             "kernel.sched_group_identity_enabled",
-            v1="cpu.bvt_warp_ns",
+            v1=File("cpu.bvt_warp_ns", _IDENTITIES),
         ),
         cpuset.CPUS,
         cpuset.MEMS,
@@ -151,7 +152,7 @@ TABLE = {
             INNER,
             cpuset.CPUS.values,
             cpuset.NEEDS,
-            v1=cpuset.EFFECTIVE[1],
+            v1=File(cpuset.EFFECTIVE[1], cpuset.CPUS.values),
             can_be_written=False,
         ),
         Knob(
@@ -159,7 +160,7 @@ TABLE = {
             INNER,
             cpuset.MEMS.values,
             cpuset.NEEDS,
-            v1="cpuset.effective_mems",
+            v1=File("cpuset.effective_mems", cpuset.MEMS.values),
             can_be_written=False,
         ),
         Knob("memory.min", BOTH, _BYTES, "Linux 4.18", told="MemoryMin"),

@@ -34,7 +34,7 @@ class Flag(Values):
         return text == "1"
 
     def word(self, value: bool) -> str:
-        return "1" if value else "0"
+        return str(int(value))
 
     def stored(self, value: bool) -> bool:
         return value
@@ -83,11 +83,7 @@ def weight_of_shares(shares: int) -> int:
     """Return the cpu.weight, 1 to 10000, that runtimes make of cpu.shares."""
     import math
 
-    if shares <= MIN_SHARES:
-        return 1
-    if shares >= MAX_SHARES:
-        return 10000
-    power = math.log2(shares)
+    power = math.log2(min(max(shares, MIN_SHARES), MAX_SHARES))
     return math.ceil(10 ** ((power * power + 125 * power) / 612 - 7 / 34))
 
 

@@ -118,9 +118,7 @@ def write(path: str, value: str, absent: str, hints: Mapping[int, str] = NO_HINT
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENODEV):
             _raise_if_gone(path, error)
-        hint = hints.get(error.errno or 0)
-        if error.errno == errno.ENOENT:
-            hint = absent
+        hint = {**hints, errno.ENOENT: absent}.get(error.errno or 0)
         reason = f"{answer(error)}: {hint}" if hint else answer(error)
         raise CgroupError(f"{doing}: {reason}") from error
     if written != len(data):

@@ -14,6 +14,18 @@ from .errors import CgroupError
 MAX_MOUNTINFO = 16 * 1024 * 1024
 """The maximum size of mountinfo in bytes: about 50000 mounts; a busy node has a few thousand."""
 
+ESCAPED = " \t\n#\\"
+"""The characters that the kernel escapes; the backslash last, as which no other escape begins."""
+
+_VERSIONS = {"cgroup": 1, "cgroup2": 2}
+_KINDS = {
+    (True, True): "hybrid",
+    (True, False): "v1",
+    (False, True): "v2",
+    (False, False): "none",
+}
+"""Whether there are mounts of v1 and of v2, with the name of that."""
+
 _V1_CONTROLLERS = frozenset(
     "blkio cpu cpuacct cpuset devices freezer hugetlb memory net_cls net_prio perf_event pids".split()  # noqa: SIM905
 )
@@ -46,22 +58,23 @@ class Mount:
             return 0
         return len(parts) if {*parts} == {".."} else -1
 
-    def below(self, path: str) -> str | None:
+    def below(self, path: str) -> str:
         """Map a path as the kernel prints it, in ``/proc/PID/cgroup``, to one below ``point``.
 
-        :returns: None when the cgroup is not visible through this mount, or when that is unknown: the rest must not
+        :returns: "" when the cgroup is not visible through this mount, or when that is unknown: the rest must not
             contain "..", and below a root ``/../..`` the parents of a path with fewer ".." have no known names.
         """
+        if path == self.root:
+            return "/"
         root = self.root.removesuffix("/")
-        if path != self.root and not path.startswith(f"{root}/"):
-            return None
-        rest = path[len(root) :] or "/"
-        if rest == "/":
-            return rest
-        is_clear = "\0" not in rest and {"", ".", ".."}.isdisjoint(rest[1:].split("/"))
-        return rest if is_clear else None
+        parts = path.removeprefix(root)[1:].split("/")
+        if not path.startswith(f"{root}/") or not {"", ".", ".."}.isdisjoint(parts):
+            return ""
+        if "\0" in path:
+            return ""
+        return path.removeprefix(root)
 
-    def below_host(self, path: str) -> str | None:
+    def below_host(self, path: str) -> str:
         """Map a runtime's path (cgroupsPath), which counts from the host's root; a root ``/..`` is taken for that."""
         return path if self.height > 0 else self.below(path)
 
@@ -91,21 +104,22 @@ class Mounts:
             point = _unescape(fields[4])
             visible.pop(point, None)  # any file system hides an earlier mount
             kind, _, rest = right.partition(" ")
-            if kind not in ("cgroup", "cgroup2"):
+            if kind not in _VERSIONS:
                 continue
             root = _unescape(fields[3])
             if point.startswith("/") and root.startswith("/"):
                 options = rest.rpartition(" ")[2].split(",")
-                version = 2 if kind == "cgroup2" else 1
-                visible[point] = Mount(point.rstrip("/"), root, version), options
+                visible[point] = Mount(point.rstrip("/"), root, _VERSIONS[kind]), options
         by_controller: dict[str, Mount] = {}
         v2 = None
-        for mount, options in visible.values():
+        # The last one stays: the one that shows most, and of equal ones the first.
+        mounts = list(reversed(visible.values()))
+        mounts.sort(key=lambda each: each[0].height)
+        for mount, options in mounts:
             if mount.version == 2:
-                v2 = _wider(v2, mount)
-                continue
-            for controller in _V1_CONTROLLERS.intersection(options):
-                by_controller[controller] = _wider(by_controller.get(controller), mount)
+                v2 = mount
+            else:
+                by_controller |= dict.fromkeys(_V1_CONTROLLERS.intersection(options), mount)
         return cls(by_controller, v2)
 
     @classmethod
@@ -121,26 +135,14 @@ class Mounts:
     @property
     def version(self) -> str:
         """``v1``, ``v2``, ``hybrid`` or ``none``; a v1 hierarchy without controllers (systemd's) does not count."""
-        if self.v1:
-            return "hybrid" if self.v2 else "v1"
-        return "v2" if self.v2 else "none"
+        return _KINDS[bool(self.v1), self.v2 is not None]
 
     def serving(self, controller: str) -> Mount | None:
         """Return the mount of the hierarchy that serves *controller*: v1 if mounted, else v2; None without either."""
         return self.v1.get(controller, self.v2)
 
 
-def _wider(one: Mount | None, other: Mount) -> Mount:
-    """Return the mount that shows most of a hierarchy; of equal ones the first."""
-    if one is None or other.height > one.height:
-        return other
-    return one
-
-
 def _unescape(field: str) -> str:
-    head, *tails = field.split("\\")
-    for tail in tails:
-        octal = tail[:3]  # only blanks, "#" and the backslash are escaped, all of them ASCII
-        is_escape = len(octal) == 3 and not octal.strip("01234567")
-        head += chr(int(octal, 8)) + tail[3:] if is_escape else f"\\{tail}"
-    return head
+    for sign in ESCAPED:
+        field = field.replace(f"\\{ord(sign):03o}", sign)
+    return field

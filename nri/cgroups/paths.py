@@ -21,7 +21,7 @@ MAX_PATH = 4096
 
 _SLICE = ".slice"
 _POD_ROOT = "kubepods"
-_POD_CLASSES = ("burstable", "besteffort")
+_POD_CLASSES = (["burstable"], ["besteffort"])
 
 
 def expand(cgroups_path: str) -> str:
@@ -101,7 +101,7 @@ def is_pod(path: str) -> bool:
         parents = head.split("-")
     else:
         _, _, uid = f"/{name}".partition("/pod")
-    if parents[-1:] and parents[-1] in _POD_CLASSES:
+    if parents[-1:] in _POD_CLASSES:
         parents.pop()
     # A UID is a UUID, or 32 hexadecimal digits for a static pod, or the value in a static pod's manifest.
     signs = uid.replace("_", "0").replace(".", "0").replace("-", "0")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 
 from .errors import CgroupError, quoted
-from .knob import LIMIT, File, Knob, Values, text_of
+from .knob import LIMIT, File, Knob, Values, number, text_of
 from .units import INFINITY
 
 TYPE_CHECKING = False
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 KNOB = {1: "cpu.cfs_quota_us", 2: "cpu.max"}
 """The file that holds the quota, by version of the hierarchy."""
 
-_NONE = {1: "-1", 2: "max"}
 PERIOD_V1 = "cpu.cfs_period_us"
 """The file that holds the period in v1."""
 
@@ -124,52 +123,38 @@ class Quotas(Values):
         return other if other.is_tighter_than(one) else one
 
 
-class QuotaFiles(File):
-    """The files of the quota: one in v2, two in v1."""
+class QuotaFile(File):
+    """The file of the quota and its period in v2.
 
-    __slots__ = ("_version",)
+    :cvar none: the kernel's word for no limit.
+    """
 
-    def __init__(self, version: int, values: Quotas) -> None:
-        super().__init__(KNOB[version], values, "CPUQuotaPerSecUSec", _HINTS)
-        self._version = version
+    __slots__ = ()
 
-    def names(self) -> tuple[str, ...]:
-        if self._version == 2:
-            return (self.name,)
-        return (self.name, PERIOD_V1)
+    none = "max"
 
     def read(self, directory: str) -> Quota:
-        path = period_path = f"{directory}/{self.name}"
+        path = f"{directory}/{self.name}"
         text = text_of(path)
-        words = text.split()
-        if self._version == 1:
-            period_path = f"{directory}/{PERIOD_V1}"
-            words.append(text_of(period_path))
-        none = _NONE[self._version]
+        return self._quota(path, text, text.split(), path)
+
+    def steps(self, directory: str, value: Quota, before: Quota) -> list[tuple[str, str]]:
+        return [(self.name, f"{self._word(value)} {_period(value, before)}")]
+
+    def _quota(self, path: str, text: str, words: list[str], period_path: str) -> Quota:
         if len(words) != 2:
             raise CgroupError(
-                f"{path} holds {quoted(text)}: expected {none!r} or a number of microseconds"
+                f"{path} holds {quoted(text)}: expected {self.none!r} or a number of microseconds"
             )
-        if words[0] == none:
-            limit = None
-        else:
+        limit = None
+        if words[0] != self.none:
             limit = _microseconds(words[0], path)
         return Quota(limit, _microseconds(words[1], period_path))
 
-    def steps(self, directory: str, value: Quota, before: Quota) -> list[tuple[str, str]]:
-        period = before.period_us if value is CLEAR else value.period_us
+    def _word(self, value: Quota) -> str:
         if value.quota_us is None:
-            word = _NONE[self._version]
-        else:
-            word = str(value.quota_us)
-        if self._version == 2:
-            return [(self.name, f"{word} {period}")]
-        writes = [(self.name, word)]
-        if period != before.period_us:
-            # In between there is the tighter one of both: v1 refuses more than the parent has.
-            is_first = value.quota_us is not None and period > before.period_us
-            writes.insert(0 if is_first else 1, (PERIOD_V1, str(period)))
-        return writes
+            return self.none
+        return str(value.quota_us)
 
     def tell(self, unit: Unit, value: Quota) -> bool:
         """Give the unit this quota per second, rounded up, and its period if that is not systemd's own."""
@@ -177,20 +162,55 @@ class QuotaFiles(File):
             return unit.set_number(self.told, INFINITY)
         had_another = unit.set_number(self.told, -(-value.quota_us * _SECOND // value.period_us))
         if value.period_us != _PERIOD:
-            had_another = unit.set_number("CPUQuotaPeriodUSec", value.period_us) or had_another
+            had_another |= unit.set_number("CPUQuotaPeriodUSec", value.period_us)
         return had_another
 
 
+class QuotaFilesV1(QuotaFile):
+    """The files of the quota and its period in v1."""
+
+    __slots__ = ()
+
+    none = "-1"
+
+    def names(self) -> tuple[str, ...]:
+        return (self.name, PERIOD_V1)
+
+    def read(self, directory: str) -> Quota:
+        path = f"{directory}/{self.name}"
+        period_path = f"{directory}/{PERIOD_V1}"
+        text = text_of(path)
+        return self._quota(path, text, [*text.split(), text_of(period_path)], period_path)
+
+    def steps(self, directory: str, value: Quota, before: Quota) -> list[tuple[str, str]]:
+        period = _period(value, before)
+        writes = [(self.name, self._word(value))]
+        if period != before.period_us:
+            # In between there is the tighter one of both: v1 refuses more than the parent has.
+            is_first = value.quota_us is not None and period > before.period_us
+            writes.insert(0 if is_first else 1, (PERIOD_V1, str(period)))
+        return writes
+
+
+def _period(value: Quota, before: Quota) -> int:
+    return before.period_us if value is CLEAR else value.period_us
+
+
 def _microseconds(word: str, path: str) -> int:
-    if not word.isdigit() or len(word) > 20 or int(word) == 0:  # 20 digits: 64 bits
+    try:
+        microseconds = number(word)
+    except ValueError:
+        microseconds = 0
+    if microseconds <= 0:
         raise CgroupError(
             f"{path} holds {quoted(word)}: expected a number of microseconds greater than 0"
         )
-    return int(word)
+    return microseconds
 
 
 _QUOTAS = Quotas()
-_V1 = QuotaFiles(1, _QUOTAS)
-_V2 = QuotaFiles(2, _QUOTAS)
+_TOLD = "CPUQuotaPerSecUSec"
+_V1 = QuotaFilesV1(KNOB[1], _QUOTAS, _TOLD, _HINTS)
+_V2 = QuotaFile(KNOB[2], _QUOTAS, _TOLD, _HINTS)
 CPU_MAX = Knob("cpu.max", LIMIT, _QUOTAS, "CONFIG_CFS_BANDWIDTH", v1=_V1, v2=_V2)
 """The knob of the quota."""

@@ -19,7 +19,7 @@ import os
 import stat
 
 from . import knobs, paths
-from .errors import CgroupError, ElsewhereError, GoneError, quoted
+from .errors import CgroupError, CgroupPathError, ElsewhereError, GoneError, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 SUBGROUP = "container"
 """crun's name for the child of a systemd scope in which it may put the processes, unless an annotation names it."""
-
-MAX_NAME = 255
-"""Bytes of a directory's name."""
 
 MAX_PID = 1 << 22
 """Pids are less than this (PID_MAX_LIMIT, include/linux/threads.h)."""
@@ -77,9 +74,9 @@ class Resolver:
         *(
             "_given",
             "_id",
+            "_is_noted",
             "_is_relative",
             "_memberships",
-            "_noted",
             "_pid",
             "_places",
             "_proc",
@@ -100,14 +97,11 @@ class Resolver:
     ) -> None:
         """Take the arguments of ``nri.cgroups.find``; raise CgroupPathError for an impossible path."""
         self.mounts = mounts
-        is_name = subgroup not in ("", ".", "..", SUBGROUP) and "/" not in subgroup
-        is_name = is_name and subgroup.isprintable() and len(subgroup.encode()) <= MAX_NAME
-        # The pod's author sets it, and crun may not get it: its own name counts as well.
-        self.subgroups = (subgroup, SUBGROUP) if is_name else (SUBGROUP,)
-        self._given = cgroups_path
-        self._noted = noted
-        self._wanted = paths.expand(cgroups_path) if cgroups_path else ""
-        self._is_relative = not cgroups_path.startswith("/") and ":" not in cgroups_path
+        self.subgroups = _subgroups(subgroup)
+        self._given = noted or cgroups_path
+        self._is_noted = noted != ""
+        self._wanted = paths.expand(cgroups_path) if cgroups_path else noted
+        self._is_relative = not self._given.startswith("/") and ":" not in self._given
         self._id = container_id
         self._pid = pid
         self._proc = proc
@@ -131,20 +125,21 @@ class Resolver:
         reasons: list[str] = []
         hierarchy = controller if mount.version == 1 else ""
         self._check_not_elsewhere(mount, hierarchy)
-        for look in (self._by_path, self._by_process) if not self._noted else (self._by_note,):
+        ways = [self._by_path]
+        if self._is_relative or self._below(mount) in ("", "/"):
+            ways.append(self._by_process)
+        for look in ways:
             try:
                 self._places[controller] = look(mount, hierarchy)
                 return self._places[controller]
             except _AbsentError as absent:
                 reasons.append(str(absent))
-            if not (self._is_relative or mount.below_host(self._wanted) in (None, "/")):
-                break
         if self._id:
             container = f"container {quoted(self._id)}"
         else:
             container = self._process
-        if self._given or self._noted:
-            container = f"cgroupsPath {quoted(self._given or self._noted)}"
+        if self._given:
+            container = f"cgroupsPath {quoted(self._given)}"
         raise GoneError(f"no {controller} cgroup for {container}: {', and '.join(reasons)}")
 
     @property
@@ -159,15 +154,15 @@ class Resolver:
 
         :raises ElsewhereError: it is in another one.
         """
-        if self._noted or self._is_relative or self._pid <= 0:
+        if self._is_noted or self._is_relative or self._pid <= 0:
             return
         try:
             printed = self._membership(hierarchy)
         except (_AbsentError, CgroupError):
             return
-        wanted = mount.below_host(self._wanted)
+        wanted = self._below(mount)
         path = mount.below(printed)
-        if wanted is None or path is None or f"{path}/".startswith(f"{wanted}/"):
+        if "" in (wanted, path) or f"{path}/".startswith(f"{wanted}/"):
             return
         if not self._is_ours(hierarchy, printed):
             raise ElsewhereError(
@@ -177,22 +172,23 @@ class Resolver:
 
     def _is_ours(self, hierarchy: str, path: str) -> bool:
         """Return whether a cgroup is this process's own, the host's, or one below or above it."""
-        own = (_read_memberships(f"{self._proc}/self/cgroup", _HIDDEN) or {}).get(hierarchy, path)
+        own = _read_memberships(f"{self._proc}/self/cgroup", _HIDDEN).get(hierarchy, path)
         is_above = f"{own}/".startswith(f"{path.rstrip('/')}/")
         is_below = own != "/" and f"{path}/".startswith(f"{own}/")
         return is_above or is_below or path == _INIT_SCOPE
 
-    def _by_note(self, mount: Mount, hierarchy: str) -> Place:
-        return _existing(mount, self._noted, self._noted)
+    def _below(self, mount: Mount) -> str:
+        """Return the wanted path below a mount; "" if it is not visible there, or none is known."""
+        return self._wanted if self._is_noted else mount.below_host(self._wanted)
 
     def _by_path(self, mount: Mount, hierarchy: str) -> Place:
         if not self._wanted:
             raise _AbsentError("no cgroupsPath was given")
-        place = _existing(mount, mount.below_host(self._wanted), self._wanted)
+        place = _existing(mount, self._below(mount), self._wanted)
         if self._is_relative:
             # A relative path counts from the root or from the runtime's own cgroup; the process shows which.
             try:
-                within = mount.below(self._membership(hierarchy)) or ""
+                within = mount.below(self._membership(hierarchy))
             except _AbsentError:
                 return place
             # The next reason names the process's cgroup.
@@ -216,7 +212,7 @@ class Resolver:
         file = f"{self._proc}/{self._pid}/cgroup"
         if self._memberships is None:
             self._memberships = _read_memberships(file, _GONE)
-        if self._memberships is None:
+        if not self._memberships:
             raise _AbsentError(f"{self._process} has exited")
         if hierarchy not in self._memberships:
             raise _AbsentError(f"{file} does not tell")
@@ -238,16 +234,19 @@ class Resolver:
             raise _AbsentError(
                 f"{finding}, expected a cgroup that is named after the container {container}"
             )
-        for owner, process in (("the host's", "1"), ("this process's own", "self")):
-            is_inits = process == "1" and path == _INIT_SCOPE
-            if is_inits or self._holds(process, hierarchy, path):
-                raise _AbsentError(
-                    f"{finding}, which is {owner}, expected one of container {container} alone"
-                )
+        if path == _INIT_SCOPE or self._holds("1", hierarchy, path):
+            owner = "the host's"
+        elif self._holds("self", hierarchy, path):
+            owner = "this process's own"
+        else:
+            return
+        raise _AbsentError(
+            f"{finding}, which is {owner}, expected one of container {container} alone"
+        )
 
     def _holds(self, process: str, hierarchy: str, path: str) -> bool:
         """Return whether that process is in this cgroup, or in one below it."""
-        memberships = _read_memberships(f"{self._proc}/{process}/cgroup", _HIDDEN) or {}
+        memberships = _read_memberships(f"{self._proc}/{process}/cgroup", _HIDDEN)
         return f"{memberships.get(hierarchy, '')}/".startswith(f"{path}/")
 
 
@@ -255,8 +254,19 @@ class _AbsentError(Exception):
     """The reason why one way does not lead to the container's cgroup."""
 
 
-def _existing(mount: Mount, path: str | None, origin: str) -> Place:
-    if path is None or path == "/":
+def _subgroups(subgroup: str) -> tuple[str, ...]:
+    """Return the names of a scope's child that count. The pod's author may set one, which crun may not get."""
+    if "/" in subgroup:
+        return (SUBGROUP,)
+    try:
+        paths.expand(f"/{subgroup}")
+    except CgroupPathError:
+        return (SUBGROUP,)
+    return (subgroup, SUBGROUP)
+
+
+def _existing(mount: Mount, path: str, origin: str) -> Place:
+    if path in ("", "/"):
         if ".." in origin.split("/"):
             raise _AbsentError(
                 f"cgroup {quoted(origin)} is outside of this process's cgroup namespace"
@@ -284,10 +294,11 @@ def _existing(mount: Mount, path: str | None, origin: str) -> Place:
     return place
 
 
-def _read_memberships(file: str, absent: tuple[int, ...]) -> dict[str, str] | None:
+def _read_memberships(file: str, absent: tuple[int, ...]) -> dict[str, str]:
+    """Return a process's cgroups, as ``paths.memberships`` does; none for an error that means that it is *absent*."""
     try:
         return paths.memberships(os.fsdecode(knobs.slurp(file, knobs.MAX_KNOB)))
     except OSError as error:
         if error.errno in absent:
-            return None
+            return {}
         raise CgroupError(f"cannot read {file}: {knobs.answer(error)}") from error

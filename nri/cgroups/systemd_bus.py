@@ -10,6 +10,8 @@ import _socket  # the standard library's own; `socket` around it takes longer to
 import os
 import time
 
+from nri.errors import reason_of
+
 from . import dbus
 from .errors import UntoldError
 
@@ -32,18 +34,21 @@ SOCKETS = (("systemd/private", False), ("dbus/system_bus_socket", True))
 
 _SYSTEMD = "org.freedesktop.systemd1"
 _OBJECT = "/org/freedesktop/systemd1"
-_DIGITS = frozenset("0123456789")
-_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_DIGITS = b"0123456789"
+_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def object_path(unit: str) -> str:
     """Return the D-Bus path of a unit: all but ASCII letters and digits, and a digit in front, are escaped."""
-    return f"{_OBJECT}/unit/" + "".join(
-        character
-        if character in _LETTERS or (place and character in _DIGITS)
-        else "".join(f"_{byte:02x}" for byte in os.fsencode(character))
-        for place, character in enumerate(unit)
-    )
+    path = f"{_OBJECT}/unit/"
+    kept = _LETTERS
+    for byte in os.fsencode(unit):
+        if byte in kept:
+            path += chr(byte)
+        else:
+            path += f"_{byte:02x}"
+        kept = _LETTERS + _DIGITS
+    return path
 
 
 def connect(run: str) -> Bus:
@@ -75,13 +80,9 @@ class Bus:
         self._rest = b""
         self._until = until
         self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
-        try:
-            self._authenticate()
-            if is_bus:
-                self._ask("Hello", _hello)
-        except BaseException:
-            self.close()
-            raise
+        self._authenticate()
+        if is_bus:
+            self._ask("Hello", _hello)
 
     def close(self) -> None:
         """Close the connection."""
@@ -188,8 +189,4 @@ class _NoUnitError(UntoldError):
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer after {TIMEOUT:g} s"
-    return (
-        (error.strerror if isinstance(error, OSError) else None)
-        or str(error)
-        or type(error).__name__
-    )
+    return reason_of(error)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 SYS = "/sys"
 
+_PMUS = ("cpu_core", "cpu_atom", "cpu_lowpower")
+"""The PMUs of hybrid x86 machines, those of the fast cores first."""
+
 SLOWER = 0.85
 """A core that has less than this share of the next faster one's speed is of a slower type."""
 
@@ -38,8 +41,7 @@ class Topology:
     :ivar online: the CPUs that run; all others are left out of everything else.
     :ivar isolated: those that the scheduler leaves alone (``isolcpus=``).
     :ivar cores: the threads of each core, by the lowest of them; likewise *caches* (last level) and *packages*.
-    :ivar kinds: the CPUs of each core type by its name, ``core`` and ``atom`` or a capacity, fast ones first; one if
-        all are alike.
+    :ivar kinds: the CPUs of each core type, fast ones first; one if all are alike.
     :ivar nodes: the CPUs of each NUMA node by its number, also of those without CPUs.
     :ivar memory: the numbers of the nodes that have memory.
     :ivar distances: from each node to each, by their numbers.
@@ -48,7 +50,7 @@ class Topology:
     cores: list[Set]
     caches: list[Set]
     packages: list[Set]
-    kinds: dict[str, Set]
+    kinds: list[Set]
     nodes: dict[int, Set]
     memory: Set
     distances: dict[int, dict[int, int]]
@@ -144,11 +146,7 @@ def _read_distances(topology: Topology, sys: str) -> dict[int, dict[int, int]]:
 
 def _with_memory(node: str, nodes: Set) -> Set:
     """Return the nodes whose memory can carry a process alone: not those that only have movable pages."""
-    for file in ("normal_memory", "memory"):
-        having = _list(f"{node}/has_{file}") & nodes
-        if having:
-            return having
-    return nodes
+    return _list(f"{node}/has_normal_memory") & nodes or nodes
 
 
 def online_cpus(sys: str = SYS) -> frozenset[int]:
@@ -219,40 +217,28 @@ def _caches(online: Set, cores: list[Set], cpu: str) -> list[Set]:
     return list(cores)
 
 
-def _kinds(online: Set, cores: list[Set], sys: str) -> dict[str, Set]:
+def _kinds(online: Set, cores: list[Set], sys: str) -> list[Set]:
     """Return the CPUs of each core type: those of each PMU, and in them those that differ clearly in speed."""
-    pmus = {
-        name.removeprefix("cpu_"): _list(f"{sys}/devices/{name}/cpus") & online
-        for name in sorted(_names(f"{sys}/devices"))
-        if name.startswith("cpu_")
-    }
     speeds = _speeds(cores, f"{sys}/devices/system/cpu")
-    kinds: list[tuple[float, str, Set]] = []
+    kinds: list[tuple[float, Set]] = []
     left = list(cores)
-    for pmu, cpus in [*pmus.items(), ("", online)]:
+    for cpus in (*[_list(f"{sys}/devices/{pmu}/cpus") & online for pmu in _PMUS], online):
         of_pmu = [core for core in left if core <= cpus]
         left = [core for core in left if core not in of_pmu]
-        for number, alike in enumerate(_by_speed(of_pmu, speeds)):
-            speed = speeds[min(alike[0])]
-            if number or not pmu:
-                name = f"{pmu} {speed:g}"
-            else:
-                name = pmu
-            kinds.append((speed, name, frozenset[int]().union(*alike)))
-    if len(kinds) < 2:
-        return {"": online}
-    order = {"core": 0, "atom": 2, "lowpower": 3}  # where nothing tells their speeds
-    kinds.sort(key=lambda kind: (-kind[0], order.get(kind[1], 1)))
-    return {name.strip(): cpus for _, name, cpus in kinds}
+        for alike in _by_speed(of_pmu, speeds):
+            kinds.append((speeds[min(alike[0])], frozenset[int]().union(*alike)))
+    # Where nothing tells their speeds, they stay in the order of the PMUs.
+    kinds.sort(key=lambda kind: -kind[0])
+    return [cpus for _, cpus in kinds]
 
 
 def _by_speed(cores: list[Set], speeds: dict[int, float]) -> list[list[Set]]:
     """Return the cores in groups of the same type, the fastest first: each clear drop in speed begins a group."""
     groups: list[list[Set]] = []
-    before = 0.0
+    before = float("inf")  # the first core begins a group
     for core in sorted(cores, key=lambda core: (-speeds[min(core)], min(core))):
         speed = speeds[min(core)]
-        if not groups or speed < SLOWER * before:
+        if speed < SLOWER * before:
             groups.append([])
         groups[-1].append(core)
         before = speed
@@ -262,10 +248,16 @@ def _by_speed(cores: list[Set], speeds: dict[int, float]) -> list[list[Set]]:
 def _speeds(cores: list[Set], cpu: str) -> dict[int, float]:
     """Return how fast each core is, by its lowest CPU, as the first of these files says that all have; else 0."""
     for file in ("cpu_capacity", "cpufreq/cpuinfo_max_freq", "acpi_cppc/highest_perf"):
-        words = {min(core): _text(f"{cpu}/cpu{min(core)}/{file}") for core in cores}
-        if all(word.isdigit() and int(word[:18]) for word in words.values()):
-            return {first: float(word[:18]) for first, word in words.items()}
-    return dict.fromkeys([min(core) for core in cores], 0.0)
+        speeds = {min(core): _number(f"{cpu}/cpu{min(core)}/{file}") for core in cores}
+        if all(speeds.values()):
+            return speeds
+    return dict.fromkeys(map(min, cores), 0.0)
+
+
+def _number(path: str) -> float:
+    """Return the number in a file; 0 if it has none."""
+    text = _text(path)
+    return float(text[:18]) if text.isdigit() else 0.0
 
 
 def _names(directory: str) -> list[str]:
@@ -278,7 +270,7 @@ def _names(directory: str) -> list[str]:
 def _distances(path: str, own: int, nodes: list[int]) -> dict[int, int]:
     """Return the distances from a node: one for each node, in the order of their numbers."""
     words = _text(path).split()
-    if len(words) == len(nodes) and all(word.isdigit() for word in words):
+    if len(words) == len(nodes) and "".join(words).isdigit():
         return dict(zip(nodes, map(int, words), strict=True))
     distances = dict.fromkeys(nodes, _FAR)
     distances[own] = _NEAR

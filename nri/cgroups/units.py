@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from .systemd_bus import Bus, Value
+    from .systemd_bus import Bus
 
     Answer = TypeVar("Answer")
 
@@ -79,6 +79,15 @@ class Systemd:
         return None
 
 
+class NoSystemd(Systemd):
+    """None: nothing is told, and nothing is left untold."""
+
+    __slots__ = ()
+
+    def tell(self, cgroup: str, change: Callable[[Unit], Answer]) -> Answer | None:  # noqa: D102
+        return None
+
+
 class Unit:
     """A scope or a slice of systemd. All methods raise UntoldError."""
 
@@ -90,43 +99,36 @@ class Unit:
         self._bus = bus
         self._interface = f"org.freedesktop.systemd1.{_INTERFACES[os.path.splitext(name)[1]]}"
 
-    def number(self, name: str) -> int:
-        """Return a property that is a number; ``INFINITY`` is no limit, or for a weight none of its own."""
-        value = self._get(name)
-        if not isinstance(value, int):
-            raise UntoldError(f"{self.name} has the {name} {value!r}, expected a number")
-        return value
-
     def set_number(self, name: str, value: int) -> bool:
-        """Give the unit this number, if it has another; return whether it had another."""
-        if self.number(name) == value:
+        """Give the unit this number, if it has another; return whether it had another.
+
+        ``INFINITY`` is no limit, or for a weight none of its own.
+        """
+        return self._set(name, self._get(name, int, "a number"), value)
+
+    def set_numbers(self, name: str, numbers: frozenset[int]) -> bool:
+        """Give the unit this set of CPUs or memory nodes, if it has another; return whether it had another."""
+        mask = sum(1 << number for number in numbers)
+        value = mask.to_bytes((mask.bit_length() + 7) // 8, "little")
+        had = self._get(name, bytes, "bytes")
+        return self._set(name, had.rstrip(b"\0"), value)
+
+    def _set(self, name: str, had: int | bytes, value: int | bytes) -> bool:
+        if had == value:
             return False
         self._bus.set(self._path, name, value)
         return True
 
-    def numbers(self, name: str) -> frozenset[int]:
-        """Return a property that is a set of CPUs or memory nodes."""
-        value = self._get(name)
-        if not isinstance(value, bytes):
-            raise UntoldError(f"{self.name} has the {name} {value!r}, expected bytes")
-        mask = int.from_bytes(value, "little")
-        return frozenset(bit for bit in range(mask.bit_length()) if mask >> bit & 1)
-
-    def set_numbers(self, name: str, numbers: frozenset[int]) -> bool:
-        """Give the unit this set, if it has another; return whether it had another."""
-        if self.numbers(name) == numbers:
-            return False
-        mask = sum(1 << number for number in numbers)
-        self._bus.set(self._path, name, mask.to_bytes((mask.bit_length() + 7) // 8, "little"))
-        return True
-
-    def _get(self, name: str) -> Value:
-        return self._bus.get(self._path, self._interface, name)
+    def _get(self, name: str, kind: type[Answer], expected: str) -> Answer:
+        value = self._bus.get(self._path, self._interface, name)
+        if not isinstance(value, kind):
+            raise UntoldError(f"{self.name} has the {name} {value!r}, expected {expected}")
+        return value
 
 
 def looks_like_unit(cgroup: str) -> bool:
     """Return whether a cgroup's path is one that systemd gives to a unit: a scope or a slice below slices only."""
-    *parents, name = cgroup.split("/")[1:] or [""]
+    *parents, name = cgroup.removeprefix("/").split("/")
     return name.endswith(tuple(_INTERFACES)) and all(
         parent.endswith(".slice") for parent in parents
     )

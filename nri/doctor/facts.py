@@ -553,7 +553,8 @@ class Facts:
         cgroups = memberships(self.text(f"/proc/{answer.pid}/cgroup"))
         hierarchy = "" if mount.version == 2 else "cpu"
         cgroup = cgroups.get(hierarchy, "")
-        statistics = self.text(f"{mount.point}{mount.below_host(cgroup)}/cpu.stat")
+        path = mount.below_host(cgroup) or "/not-visible"
+        statistics = self.text(f"{mount.point}{path}/cpu.stat")
         counts = dict(re.findall(r"(?m)^(\w+) (\d+)$", statistics))
         periods = int(counts.get("nr_periods", 0))
         if periods == 0:

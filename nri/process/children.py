@@ -222,3 +222,21 @@ def stat_fields(pid: int | str) -> list[bytes]:
         return os.read(fd, 4096).rpartition(b")")[2].split()
     finally:
         os.close(fd)
+
+
+def pids() -> list[int]:
+    """Return the ids of all processes."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def alive_in(sessions: set[int]) -> list[int]:
+    """Return the processes in some sessions, without those that have ended."""
+    return [pid for pid in pids() if _is_alive_in(sessions, pid)]
+
+
+def _is_alive_in(sessions: set[int], pid: int) -> bool:
+    try:
+        fields = stat_fields(pid)
+    except OSError:
+        return False  # it has ended
+    return int(fields[3]) in sessions and fields[0] not in b"ZX"

@@ -159,9 +159,11 @@ def _watch(waits: int, plugins: int, then: Callable[[], object] | None) -> None:
     is_alive = os.read(waits, 1)
     sessions, stdins = children.listed(plugins)
     if stdins:  # the host was killed while it started a plugin
-        sessions |= {pid for pid in _pids() if pid != os.getpid() and _stdin_of(pid) in stdins}
+        sessions |= {
+            pid for pid in children.pids() if pid != os.getpid() and _stdin_of(pid) in stdins
+        }
     for _ in range(ROUNDS):
-        left = [pid for pid in _pids() if _is_alive_in(sessions, pid)]
+        left = children.alive_in(sessions)
         if not left:
             break
         for pid in left:
@@ -178,15 +180,3 @@ def _stdin_of(pid: int) -> str:
         return children.identity(os.stat(f"/proc/{pid}/fd/0"))
     except OSError:
         return ""  # it has ended, or has closed it
-
-
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-
-
-def _is_alive_in(sessions: set[int], pid: int) -> bool:
-    try:
-        fields = stat_fields(pid)
-    except OSError:
-        return False  # it has ended
-    return int(fields[3]) in sessions and fields[0] not in b"ZX"

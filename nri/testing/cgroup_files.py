@@ -18,6 +18,9 @@ from nri.cgroups.knob_values import weight_of_shares
 UNLIMITED = str(MOST // PAGE * PAGE)
 """The text of a file of v1 without a limit, in bytes."""
 
+MEMS = "MEMS"
+"""Stands for the machine's memory nodes."""
+
 KNOBS: Mapping[str, Mapping[str, str]] = {
     "": {
         "cgroup.controllers": "cpuset cpu io memory pids",
@@ -31,7 +34,7 @@ KNOBS: Mapping[str, Mapping[str, str]] = {
         "cpuset.cpus": "",
         "cpuset.cpus.effective": "",
         "cpuset.mems": "",
-        "cpuset.mems.effective": "0",
+        "cpuset.mems.effective": MEMS,
         "io.weight": "default 100",
         "memory.current": "0",
         "memory.high": "max",
@@ -55,8 +58,8 @@ KNOBS: Mapping[str, Mapping[str, str]] = {
     "cpuset": {
         "cpuset.cpus": "",
         "cpuset.effective_cpus": "",
-        "cpuset.effective_mems": "0",
-        "cpuset.mems": "0",
+        "cpuset.effective_mems": MEMS,
+        "cpuset.mems": MEMS,
     },
     "memory": {
         "memory.limit_in_bytes": UNLIMITED,
@@ -72,8 +75,11 @@ KNOBS: Mapping[str, Mapping[str, str]] = {
 """The files of a new cgroup and their text, by v1 controller, and for v2 under ""."""
 
 
-_MEMS = ("cpuset.mems", "cpuset.effective_mems", "cpuset.mems.effective")
-"""The files with memory nodes."""
+_EFFECTIVE = {1: "cpuset.effective_{}", 2: "cpuset.{}.effective"}
+"""The file with the CPUs, or memory nodes, in effect, by version."""
+
+_OF_ROOT = {1: ("cpuset.{}", _EFFECTIVE[1]), 2: (_EFFECTIVE[2],)}
+"""The files with all of the machine's."""
 
 
 class CgroupFiles:
@@ -89,6 +95,10 @@ class CgroupFiles:
     def __init__(self, root: object, kind: str, cpus: str = "0-3", mems: str = "0") -> None:
         self.root = str(root)
         self._mems = mems
+        # The files of a new cgroup. In hybrid, v2 has no controllers.
+        self._new = dict(self.knobs)
+        if kind == "hybrid":
+            self._new[""] = {}
         self.points: dict[str, str] = {}
         if kind != "v2":
             self.points |= {name: f"{self.root}/{name}" for name in self.knobs if name}
@@ -98,14 +108,9 @@ class CgroupFiles:
             os.makedirs(point, exist_ok=True)
         self.kind = kind
         self.version = 2 if kind == "v2" else 1
-        if kind == "v2":
-            write(f"{self.root}/cpuset.cpus.effective", f"{cpus}\n")
-            write(f"{self.root}/cpuset.mems.effective", f"{mems}\n")
-        else:
-            for knob in ("cpuset.cpus", "cpuset.effective_cpus"):
-                write(f"{self.points['cpuset']}/{knob}", f"{cpus}\n")
-            for knob in ("cpuset.mems", "cpuset.effective_mems"):
-                write(f"{self.points['cpuset']}/{knob}", f"{mems}\n")
+        for knob in _OF_ROOT[self.version]:
+            self.put("", knob.format("cpus"), f"{cpus}\n")
+            self.put("", knob.format("mems"), f"{mems}\n")
 
     @property
     def mountinfo(self) -> str:
@@ -129,16 +134,8 @@ class CgroupFiles:
                 directory += "/" + part
                 if not os.path.isdir(directory):
                     os.mkdir(directory)
-                    if controller or self.kind == "v2":
-                        knobs = self.knobs[controller]
-                    else:
-                        knobs = {}
-                    for name, value in knobs.items():
-                        if value == "0" and name in _MEMS:
-                            text = self._mems
-                        else:
-                            text = value
-                        write(f"{directory}/{name}", f"{text}\n")
+                    for name, text in self._new[controller].items():
+                        write(f"{directory}/{name}", f"{text}\n".replace(MEMS, self._mems))
         for name, value in values.items():
             self.put(path, name.replace("__", "."), value)
 
@@ -160,10 +157,8 @@ class CgroupFiles:
             self._settle(kind, whole)
 
     def _settle(self, kind: str, whole: frozenset[int]) -> None:
-        top = self.points["" if self.kind == "v2" else "cpuset"]
-        knob = f"cpuset.effective_{kind}"
-        if self.kind == "v2":
-            knob = f"cpuset.{kind}.effective"
+        knob = _EFFECTIVE[self.version].format(kind)
+        top = os.path.dirname(self.file("", knob))
         above = {top: whole}
         for directory, names, _ in os.walk(top):
             for inner in [f"{directory}/{name}" for name in names]:
@@ -195,14 +190,19 @@ def write(path: str, value: str) -> None:
 # The contents of a cgroup's files: the limits that a runtime and a kubelet set, and the CPUs that are in effect.
 
 
+def part_of(resources: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return one of the objects in ``linux.resources``; empty if there is none."""
+    return resources.get(name) or {}
+
+
 def files_of(resources: Mapping[str, Any], version: int) -> dict[str, str]:
     """Return the files that a runtime sets for ``linux.resources``, in OCI's words, with their texts.
 
     :param version: of the hierarchy, 1 or 2.
     """
-    cpu = resources.get("cpu") or {}
-    memory = resources.get("memory") or {}
-    pids = resources.get("pids") or {}
+    cpu = part_of(resources, "cpu")
+    memory = part_of(resources, "memory")
+    pids = part_of(resources, "pids")
     quota = cpu.get("quota", 0)
     period = cpu.get("period", 100_000)
     values: dict[str, object] = {"cpuset.cpus": cpu.get("cpus"), "cpuset.mems": cpu.get("mems")}

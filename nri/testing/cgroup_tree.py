@@ -18,7 +18,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -29,7 +29,7 @@ from nri.cgroups.knob_table import TABLE
 from nri.cgroups.knob_values import DefaultWeight
 from nri.testing import machines
 from nri.testing.cgroup_files import UNLIMITED, CgroupFiles, files_of, write
-from nri.testing.pods import Container, Pod, resources_of
+from nri.testing.pods import DRIVERS, Container, Pod, check_value, resources_of
 
 KINDS = ("v1", "v2", "hybrid")
 _OWN = "/system.slice/containerd.service"
@@ -58,12 +58,8 @@ class CgroupTree:
         nodes: int = 0,
         root: str | os.PathLike[str] = "",
     ) -> None:
-        for name, value, allowed in (
-            ("kind", kind, KINDS),
-            ("driver", driver, ("cgroupfs", "systemd")),
-        ):
-            if value not in allowed:
-                raise ValueError(f"{name}: found {value!r}, expected one of {', '.join(allowed)}")
+        check_value("kind", kind, KINDS)
+        check_value("driver", driver, DRIVERS)
         self.kind = kind
         self.driver = driver
         self.cpus = cpus
@@ -87,8 +83,8 @@ class CgroupTree:
         self._mounts = sorted(self.files.points.values(), key=len, reverse=True)
         self._refusals: dict[str, int] = {}
         self._lacking: list[str] = []
-        self._memberships = {"self": _OWN, "1": "/init.scope"}
-        self._replaced: list[tuple[Any, str, Any]] = []
+        self._memberships = {"/proc/self/cgroup": _OWN, "/proc/1/cgroup": "/init.scope"}
+        self._undone = ExitStack()
 
     def __enter__(self) -> Self:
         if knobs.put is not _PUT:
@@ -107,13 +103,12 @@ class CgroupTree:
             (units.Systemd, "__init__", systemd),
         )
         for owner, name, replacement in replacements:
-            self._replaced.append((owner, name, getattr(owner, name)))
+            self._undone.callback(setattr, owner, name, getattr(owner, name))
             setattr(owner, name, replacement)
         return self
 
     def __exit__(self, *_: object) -> None:
-        while self._replaced:
-            setattr(*self._replaced.pop())
+        self._undone.close()
 
     # The cgroups
 
@@ -123,18 +118,17 @@ class CgroupTree:
         They have the limits of the containers' resources, and a process. A container that was added before gets the
         limits anew.
         """
-        pod = owner.pod if isinstance(owner, Container) else owner
+        pod = owner.pod
         if pod.cgroup_driver != self.driver:
             raise ValueError(
                 f"{pod} has the cgroup driver {pod.cgroup_driver!r}: expected this tree's, "
                 f"{self.driver!r}"
             )
-        members = [owner] if isinstance(owner, Container) else pod.containers
         if pod.kubelet:
             self._make(pod, "pod", pod.cgroup, resources_of(pod))
         if isinstance(owner, Pod) and pod.profile.has_pods:
             self._make(pod, "sandbox", pod.sandbox_cgroup, {}, pod.pid)
-        for container in members:
+        for container in owner.members:
             resources = resources_of(container)
             self._make(pod, container.name, container.cgroup, resources, container.pid)
         for name in self._lacking:
@@ -175,10 +169,7 @@ class CgroupTree:
 
     def refuse(self, name: str, number: int) -> None:
         """Have the kernel answer each write to a file with an error, such as ``errno.EBUSY``; 0 for none any more."""
-        if number:
-            self._refusals[name] = number
-        else:
-            self._refusals.pop(name, None)
+        self._refusals[name] = number
 
     def lack(self, name: str) -> None:
         """Remove a file from one cgroup, ``web/memory.high``, or from all: a kernel or a parent without it."""
@@ -210,7 +201,7 @@ class CgroupTree:
         for knob, text in files_of(resources, self.files.version).items():
             self.files.put(path, knob, f"{text}\n")
         if pid:
-            self._memberships[str(pid)] = path
+            self._memberships[f"/proc/{pid}/cgroup"] = path
             if self.kind == "v2":
                 self.files.put(path, "cgroup.procs", f"{pid}\n")
                 self.files.put(path, "cgroup.events", "populated 1\nfrozen 0\n")
@@ -253,14 +244,12 @@ class CgroupTree:
             return self.mountinfo
         if path.startswith("/sys/devices/"):
             return self.sys + path.removeprefix("/sys")
-        parts = path.split("/")
-        is_membership = parts[:2] == ["", "proc"] and parts[3:] == ["cgroup"]
-        if not is_membership or parts[2] not in self._memberships:
+        if path not in self._memberships:
             return path
         lines = []
         for index, name in enumerate(self.files.points, start=1):
             hierarchy = index if name else 0
-            lines.append(f"{hierarchy}:{name}:{self._memberships[parts[2]]}\n")
+            lines.append(f"{hierarchy}:{name}:{self._memberships[path]}\n")
         file = f"{self._base}/membership"
         write(file, "".join(lines))
         return file
@@ -274,7 +263,7 @@ class CgroupTree:
         directory, knob = os.path.split(path)
         text = data.decode("ascii")
         name = f"{self._name_of(directory.removeprefix(mount))}/{knob}"
-        if name in self._refusals:
+        if self._refusals.get(name):
             _refuse(self._refusals[name])
         version = 2 if mount == self.files.points.get("") else 1
         write(path, f"{self._written(directory, version, knob, text.strip())}\n")
@@ -367,11 +356,8 @@ def _bandwidth(directory: str, version: int, file: str, text: str) -> str:
         _refuse(errno.EINVAL)
     burst = knobs.read_optional(f"{directory}/{_BURST[version]}")
     _check_burst(int(burst or 0), new)
-    if version == 1:
-        if file == quota.PERIOD_V1:
-            return str(new.period_us)
-        return str(new.quota_us or -1)
-    return str(new).replace("/", " ")
+    steps = quota.CPU_MAX.files[version].steps(directory, new, quota.Quota(None, 0))
+    return dict(steps)[file]
 
 
 def _quota(directory: str, version: int) -> quota.Quota:

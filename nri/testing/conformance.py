@@ -28,7 +28,7 @@ from nri.client.standing import about
 from nri.client.unstartable import explain
 from nri.client.waiting import NotBegunError
 from nri.errors import NRIError, escape
-from nri.process.children import stat_fields
+from nri.process.children import alive_in
 from nri.process.conversation import (
     Asked,
     BrokenOffError,
@@ -232,7 +232,7 @@ class Trial:
         self.path = os.path.abspath(binary)
         self.type = os.path.basename(self.path)
         self.conf = {} if conf is None else {"conf": conf}
-        self._given = request
+        self._given = request or {}
         self._annotations = annotations or {}
         self.timeout = timeout
         self._prefix = f"nri-conformance-{secrets.token_hex(8)}"
@@ -254,7 +254,7 @@ class Trial:
 
     def new_id(self) -> str:
         """Return an id that no other request has. A given request keeps its own."""
-        given = (self._given or {}).get("id")
+        given = self._given.get("id")
         if isinstance(given, str) and given:
             return given
         return f"{self._prefix}-{next(self._numbers)}"
@@ -267,8 +267,7 @@ class Trial:
             sent = made.request(state).to_value()
         else:
             sent = made.request(State.CREATE).to_value()
-        given = sent if self._given is None else dict(self._given)
-        value = copy.deepcopy(given | self.conf)
+        value = copy.deepcopy({**(self._given or sent), **self.conf})
         value |= {"version": VERSION, "state": str(state), "id": container}
         spec = value["spec"] if isinstance(value.get("spec"), dict) else {}
         if self._annotations:
@@ -341,14 +340,9 @@ class _Watched(Asked):
 def _others(session: int) -> list[str]:
     """Return the names of the processes in a session, but for its leader and those that have ended."""
     names = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        if int(pid) == session:
-            continue
-        with suppress(OSError):  # it has ended
-            fields = stat_fields(pid)
-            if int(fields[3]) == session and fields[0] not in (b"Z", b"X"):
-                with open(f"/proc/{pid}/comm", "rb") as name:
-                    names.append(readable(name.read().rstrip(b"\n")))
+    for pid in sorted({*alive_in({session})} - {session}):
+        with suppress(OSError), open(f"/proc/{pid}/comm", "rb") as name:  # it may have ended
+            names.append(readable(name.read().rstrip(b"\n")))
     return names
 
 

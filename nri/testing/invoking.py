@@ -78,11 +78,11 @@ def run(executable: str | os.PathLike[str], request: Asked, *, timeout: float = 
         ) from error
     said = "".join(f"{line}\n" for line in lines)
     if output.stopped:
-        if output.stopped == "deadline":
-            reason = f"no result after {timeout:g} s"
-        else:
-            reason = "it wrote too much to stdout"
-        raise AssertionError(_failed(path, f"was killed: {reason}", said))
+        reasons = {
+            "deadline": f"no result after {timeout:g} s",
+            "output": "it wrote too much to stdout",
+        }
+        raise AssertionError(_failed(path, f"was killed: {reasons[output.stopped]}", said))
     result = _result(path, output.stdout, said, output.ending)
     if output.ending and not result.error:
         raise AssertionError(
@@ -164,11 +164,11 @@ def assert_idempotent(plugin: Plugin, request: Request, tree: CgroupTree | None 
         raise ValueError(
             f"the request is of state {state!r}: expected 'create' or 'setup', whose repetition counts"
         )
-    _step(
-        plugin, request.replace(state=State.DELETE), tree, f"delete without a {state}", writes=False
-    )
-    first = _step(plugin, request, tree, f"the first {state}")
-    second = _step(plugin, request, tree, f"the second {state}", writes=False)
+    record = [] if tree is None else tree.writes
+    delete = request.replace(state=State.DELETE)
+    _step(plugin, delete, record, f"delete without a {state}", writes=False)
+    first = _step(plugin, request, record, f"the first {state}")
+    second = _step(plugin, request, record, f"the second {state}", writes=False)
     for attribute in ("adjust", "updates", "cgroups_path"):
         was = getattr(first, attribute)
         is_ = getattr(second, attribute)
@@ -177,25 +177,29 @@ def assert_idempotent(plugin: Plugin, request: Request, tree: CgroupTree | None 
             raise AssertionError(
                 f"{plugin.type}: the second {state} differs from the first in {attribute}: {values}"
             )
-    _step(plugin, request.replace(state=State.UPDATE), tree, f"update after {state}", writes=False)
-    _step(plugin, request.replace(state=State.DELETE), tree, f"delete after {state}", writes=None)
+    update = request.replace(state=State.UPDATE)
+    _step(plugin, update, record, f"update after {state}", writes=False)
+    _step(plugin, delete, record, f"delete after {state}")
 
 
 def _step(
     plugin: Plugin,
     request: Request,
-    tree: CgroupTree | None,
+    record: list[tuple[str, str]],
     name: str,
     *,
-    writes: bool | None = None,
+    writes: bool = True,
 ) -> Result:
-    """Do one step; with ``writes=False`` it must write nothing."""
-    before = 0 if tree is None else len(tree.writes)
+    """Do one step; with ``writes=False`` it must write nothing.
+
+    :param record: the writes of the tree.
+    """
+    before = len(record)
     result = invoke(plugin, request)
     if result.error:
         raise AssertionError(f"{plugin.type}: {name} has the error {result.error!r}: expected none")
-    new = [] if tree is None else tree.writes[before:]
-    if writes is False and new:
+    new = record[before:]
+    if new and not writes:
         wrote = ", ".join(f"{file} = {text!r}" for file, text in new)
         raise AssertionError(f"{plugin.type}: {name} wrote {wrote}: expected nothing to be written")
     return result

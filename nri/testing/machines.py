@@ -103,7 +103,7 @@ def _write_nodes(
     """
     numbers = range(len(per_node))
     _write(node / "online", render_cpus(numbers))
-    _write(node / "has_memory", render_cpus({*numbers} - {*without_memory}))
+    _write(node / "has_normal_memory", render_cpus({*numbers} - {*without_memory}))
     for one, cpus in enumerate(per_node):
         _write(node / f"node{one}/cpulist", render_cpus(cpus & online))
         distances = [str(_distance(one, other, in_package)) for other in numbers]

@@ -10,16 +10,17 @@ All values follow from the names: the same test gets the same ids. No process of
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import re
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from nri.cgroups.paths import expand
 from nri.cgroups.resolve import MAX_PID
+from nri.testing.cgroup_files import part_of
 from nri.types import gojson
 from nri.types.v1 import STATES, Request, Result
 
@@ -74,6 +75,9 @@ class Pod(_Subject):
     :ivar containers: the containers, in order.
     """
 
+    kind = "pod"
+    subject = "sandbox"
+
     def __init__(  # noqa: PLR0913 - a key each
         self,
         name: str = "shop",
@@ -89,9 +93,9 @@ class Pod(_Subject):
         cgroup_parent: str = "",
         pid: int = 0,
     ) -> None:
-        _check("cgroup_driver", cgroup_driver, DRIVERS)
-        _check("cgroup_version", cgroup_version, (1, 2))
-        _check("qos", qos, QOS)
+        check_value("cgroup_driver", cgroup_driver, DRIVERS)
+        check_value("cgroup_version", cgroup_version, (1, 2))
+        check_value("qos", qos, QOS)
         self.profile = profile(runtime)
         self.name = name
         self.namespace = namespace
@@ -110,6 +114,16 @@ class Pod(_Subject):
 
     def __repr__(self) -> str:
         return f"Pod({self.name!r}, runtime={self.runtime!r})"
+
+    @property
+    def pod(self) -> Pod:
+        """The pod itself, as a container has its own."""
+        return self
+
+    @property
+    def members(self) -> list[Container]:
+        """The containers that are meant by the pod."""
+        return self.containers
 
     @property
     def cgroups_path(self) -> str:
@@ -154,7 +168,7 @@ class Pod(_Subject):
             raise ValueError(f"pod {self.name!r} has a container {name!r} already")
         if self.qos == "besteffort" and resources is None:
             resources = {"cpu": {"shares": 2, "quota": 0, "period": 100_000}}
-        elif resources is not None and not resources:
+        elif resources == {}:
             resources = {"cpu": {"quota": 0}, "memory": {"limit": 0}}
         made = Container(
             self, name, image, dict(annotations or {}), dict(resources or {}), pid, cgroups_path
@@ -188,6 +202,9 @@ class Container(_Subject):
     :ivar annotations: its own annotations.
     """
 
+    kind = "container"
+    subject = "container"
+
     def __init__(
         self,
         pod: Pod,
@@ -205,16 +222,22 @@ class Container(_Subject):
         self.resources = resources
         self.adjustable: dict[str, Any] = {}  # for setup
         self.id = made_up("container", pod.namespace, pod.name, name)
-        if not pod.profile.has_pods and pod.runtime != "podman":
-            self.id = name  # a person names it
+        first = pod.pid + 1
         self._has_path = pod.runtime not in ("runc", "crun", "nri-runc")
-        # Without a cgroupsPath the pid must be one that Linux can give: the highest.
-        first = pod.pid + 1 if self._has_path else MAX_PID - 99
+        if not self._has_path:
+            self.id = name  # a person names it
+            # Without a cgroupsPath the pid must be one that Linux can give: the highest.
+            first = MAX_PID - 99
         self.pid = pid or first + len(pod.containers)
         self._given_path = cgroups_path
 
     def __repr__(self) -> str:
         return f"Container({self.name!r}, pod={self.pod.name!r}, runtime={self.pod.runtime!r})"
+
+    @property
+    def members(self) -> list[Container]:
+        """The container alone, as a pod has all of its."""
+        return [self]
 
     @property
     def cgroups_path(self) -> str:
@@ -234,7 +257,8 @@ def made_up(*names: str) -> str:
     return hashlib.sha256("/".join(names).encode()).hexdigest()
 
 
-def _check(name: str, value: object, allowed: tuple[object, ...]) -> None:
+def check_value(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    """Raise ValueError if an argument has none of the values that it may have."""
     if value not in allowed:
         raise ValueError(
             f"{name}: found {value!r}, expected one of {', '.join(map(repr, allowed))}"
@@ -252,12 +276,12 @@ def _value(owner: Pod | Container, state: str, resources: dict[str, Any]) -> dic
 
     :raises ValueError: the runtime sends none of this state.
     """
-    pod, container = (owner.pod, owner) if isinstance(owner, Container) else (owner, None)
-    _check_state(pod, container, state)
-    value = _template(pod, container, state)
+    pod = owner.pod
+    _check_state(owner, state)
+    value = _template(owner, state)
     spec = value["spec"]
-    spec["annotations"] = _annotations(pod, container, spec.get("annotations", {}))
-    if container is None:
+    spec["annotations"] = _annotations(owner, spec.get("annotations", {}))
+    if isinstance(owner, Pod):
         spec["resources"] = {**spec["resources"], **resources}
         if pod.kubelet:  # unlike the recorded ones it is not in the host's network
             spec["namespaces"] |= {"uts": "", "network": f"/var/run/netns/cni-{pod.uid}"}
@@ -265,35 +289,36 @@ def _value(owner: Pod | Container, state: str, resources: dict[str, Any]) -> dic
     if pod.profile.recordings.startswith("bridge/"):
         of_pod = _value(pod, "create", {})["spec"]["annotations"]
         value["ownAnnotations"] = sorted([key for key in spec["annotations"] if key not in of_pod])
-    _put_resources(spec["resources"], {**resources_of(container), **resources})
+    _put_resources(spec["resources"], {**resources_of(owner), **resources})
     if pod.cgroup_version == 2:
         spec["namespaces"] = {"cgroup": "", **spec["namespaces"]}
     if pod.kubelet and "pid" in spec["namespaces"]:
         spec["namespaces"]["pid"] = ""
     if state == "setup":
-        _adjustable(container, spec)
+        _adjustable(owner, spec)
     return value
 
 
-def _check_state(pod: Pod, container: Container | None, state: str) -> None:
+def _check_state(owner: Pod | Container, state: str) -> None:
     """Raise ValueError if the runtime sends no request of this state."""
-    states = pod.profile.states
+    states = owner.pod.profile.states
     subject = "a container"
-    if container is None:
-        states = pod.profile.pod_states
+    if isinstance(owner, Pod):
+        states = owner.profile.pod_states
         subject = "a pod's sandbox"
     if state not in states:
         sends = ", ".join(states) or "none"
-        raise ValueError(f"{pod.runtime} sends no {state!r} about {subject}: it sends {sends}")
+        raise ValueError(
+            f"{owner.pod.runtime} sends no {state!r} about {subject}: it sends {sends}"
+        )
 
 
-def _annotations(pod: Pod, container: Container | None, recorded: dict[str, str]) -> dict[str, str]:
+def _annotations(owner: Pod | Container, recorded: dict[str, str]) -> dict[str, str]:
     """Return the annotations that the runtime shows, from those of a recorded request."""
-    shown = _runtime_annotations(pod, container, recorded)
-    if pod.profile.annotated != "all":
+    shown = _runtime_annotations(owner, recorded)
+    if owner.pod.profile.annotated != "all":
         return shown
-    own = container.annotations if container is not None else {}
-    return shown | pod.annotations | own
+    return shown | owner.pod.annotations | owner.annotations
 
 
 def _put_resources(shown: dict[str, Any], resources: dict[str, Any]) -> None:
@@ -326,13 +351,12 @@ def resources_of(owner: Pod | Container) -> dict[str, Any]:
     return {"cpu": cpu, "memory": {"limit": share["memory"]}}
 
 
-def _template(pod: Pod, container: Container | None, state: str) -> dict[str, Any]:
+def _template(owner: Pod | Container, state: str) -> dict[str, Any]:
     """Return a recorded request of this kind with the ids, pids, labels and the cgroupsPath of pod and container."""
-    kind = "pod" if container is None else "container"
-    name = f"{pod.profile.recordings}.{kind}-{state}"
+    pod = owner.pod
+    name = f"{pod.profile.recordings}.{owner.kind}-{state}"
     before = recorded(name)
     text = text_of(name)
-    owner = pod if container is None else container
     if sandbox := before.get("sandboxID"):
         text = text.replace(sandbox, pod.id)
     text = re.sub(r"/proc/[0-9]+/", f"/proc/{pod.pid}/", text.replace(before["id"], owner.id))
@@ -360,21 +384,19 @@ def _labels(pod: Pod, before: dict[str, str]) -> dict[str, str]:
     return labels
 
 
-def _runtime_annotations(
-    pod: Pod, container: Container | None, before: dict[str, str]
-) -> dict[str, str]:
+def _runtime_annotations(owner: Pod | Container, before: dict[str, str]) -> dict[str, str]:
     """Return the annotations that come from the runtime and the kubelet, with this pod's values."""
+    pod = owner.pod
     annotations = _without(before, SAMPLE_ANNOTATIONS)
     if pod.kubelet and pod.profile.annotated == "all":
-        kind = "sandbox" if container is None else "container"
-        of_kubelet = recorded(f"{KUBERNETES}-{kind}-burst-ls")["spec"]["annotations"]
+        of_kubelet = recorded(f"{KUBERNETES}-{owner.subject}-burst-ls")["spec"]["annotations"]
         annotations = _without(of_kubelet, SAMPLE_ANNOTATIONS) | annotations
         _put_over(annotations, _share(pod))
-    _put_over(annotations, _values(pod, container))
+    _put_over(annotations, _values(owner))
     if pod.runtime.startswith("cri-o"):
         annotations = _without(annotations, [key for key in annotations if key.startswith(_CRI)])
-        if container is not None:
-            annotations["io.kubernetes.container.name"] = container.name
+        if isinstance(owner, Container):
+            annotations["io.kubernetes.container.name"] = owner.name
     return annotations
 
 
@@ -388,7 +410,8 @@ def _put_over(values: dict[str, str], others: dict[str, str]) -> None:
         values[key] = others[key]
 
 
-def _values(pod: Pod, container: Container | None) -> dict[str, str]:
+def _values(owner: Pod | Container) -> dict[str, str]:
+    pod = owner.pod
     values = {
         f"{_SANDBOX_SHARE}id": pod.id,
         f"{_SANDBOX_SHARE}name": pod.name,
@@ -396,8 +419,8 @@ def _values(pod: Pod, container: Container | None) -> dict[str, str]:
         f"{_SANDBOX_SHARE}uid": pod.uid,
         f"{_SANDBOX_SHARE}log-directory": f"/var/log/pods/{pod.namespace}_{pod.name}_{pod.uid}",
     }
-    if container is not None:
-        values |= {f"{_CRI}container-name": container.name, f"{_CRI}image-name": container.image}
+    if isinstance(owner, Container):
+        values |= {f"{_CRI}container-name": owner.name, f"{_CRI}image-name": owner.image}
     return values
 
 
@@ -411,10 +434,10 @@ def share_of_pod(pod: Pod) -> dict[str, int]:
     shares = 0
     for container in pod.containers:
         resources = resources_of(container)
-        cpu = resources.get("cpu") or {}
+        cpu = part_of(resources, "cpu")
         shares += cpu.get("shares", 0)
         quotas.append(cpu.get("quota", 0) * 100_000 // cpu.get("period", 100_000))
-        limits.append((resources.get("memory") or {}).get("limit", 0))
+        limits.append(part_of(resources, "memory").get("limit", 0))
     return {
         "cpu-quota": _sum_of_limits(quotas),
         "cpu-period": 100_000,
@@ -469,13 +492,8 @@ def recordings(pattern: str = "*") -> list[str]:
 
     :param pattern: for the name below the folder, without ``.json``; ``*`` matches no slash.
     """
-    folder, _, last = pattern.rpartition("/")
-    names = []
-    for file in os.listdir(os.path.join(FOLDER, folder)):
-        name, ending = os.path.splitext(file)
-        if ending == ".json" and fnmatchcase(name, last):
-            names.append(f"{folder}/{name}".lstrip("/"))
-    return sorted(names)
+    files = glob.glob(f"{pattern}.json", root_dir=FOLDER)
+    return sorted([file.removesuffix(".json") for file in files])
 
 
 def recorded(name: str) -> dict[str, Any]:

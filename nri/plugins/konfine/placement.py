@@ -161,7 +161,7 @@ def _kinds(topology: Topology) -> list[Set]:
     """Return the CPUs of one core type within each cache: a set should not mix fast cores with slow ones."""
     parts = []
     for cache in topology.caches:
-        for kind in topology.kinds.values():
+        for kind in topology.kinds:
             if cache & kind:
                 parts.append(cache & kind)
     return parts
@@ -170,7 +170,7 @@ def _kinds(topology: Topology) -> list[Set]:
 def _order(topology: Topology, cpus: Set, near: Set) -> tuple[int, int, int, int]:
     """Return what the best of several domains with enough free CPUs has least of; slow cores come last."""
     slow = 0
-    for rank, kind in enumerate(topology.kinds.values()):
+    for rank, kind in enumerate(topology.kinds):
         if cpus <= kind:
             slow = rank
             break

@@ -147,7 +147,7 @@ class Seen:
         """Return the path below the mount of the request's container; "" if it is not known."""
         if not request.cgroups_path:
             return ""
-        return self.mount.below_host(expand(request.cgroups_path)) or ""
+        return self.mount.below_host(expand(request.cgroups_path))
 
     def parents(self, request: Request) -> Set:
         """Return the CPUs that the cgroup above a container may use, whose own cgroup does not exist yet."""

@@ -221,7 +221,7 @@ def test_init_scope_never_counts_for_any_id(machine: Machine) -> None:
             "2:cpu:/1f0c (deleted)\n0::/1f0c (deleted)\n",
             "'/1f0c (deleted)', expected a cgroup that is named after",
         ),
-        ("", "proc/7/cgroup does not tell"),
+        ("", "process 7 has exited"),
     ],
 )
 def test_unknown_cgroup_of_a_process_is_gone_with_the_reason(

@@ -120,7 +120,7 @@ def test_a_pod_has_its_sandbox_and_all_its_containers() -> None:
 
 
 def test_wrong_options_and_names_are_refused() -> None:
-    with pytest.raises(ValueError, match="kind: found 'v3', expected one of v1, v2"):
+    with pytest.raises(ValueError, match="kind: found 'v3', expected one of 'v1', 'v2'"):
         CgroupTree(kind="v3")
     with pytest.raises(ValueError, match="driver: found 'x', expected"):
         CgroupTree(driver="x")
