@@ -64,13 +64,10 @@ def _page(findings: list[Finding]) -> Iterator[tuple[str, str | None]]:
                 yield line, None
     yield "", None
     numbers = Counter([finding.level for finding in findings])
-    faults = numbers[FAULT]
     unseen = numbers[UNSEEN]
-    if faults == 0:
-        yield "nothing is wrong", "green"
-    elif faults == 1:
-        yield "1 thing is wrong", "red"
+    if numbers[FAULT]:
+        yield output.counted(numbers[FAULT], "fault"), "red"
     else:
-        yield f"{faults} things are wrong", "red"
+        yield "nothing is wrong", "green"
     if unseen:
         yield f"{output.counted(unseen, 'thing')} could not be looked at", "cyan"

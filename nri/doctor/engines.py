@@ -11,10 +11,10 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from nri.doctor.node import FAULT, NOTE, OK, UNSEEN, Findings, Node, Process, reason, table, texts
+from nri.doctor.node import FAULT, NOTE, UNSEEN, Findings, Node, Process, reason, table, texts
 from nri.places import DEFAULT_SOCKET
 
 _Read = Callable[[Node, str, Process, Findings], "Engine"]
@@ -37,6 +37,7 @@ _NRI = "io.containerd.nri.v1.nri"
 _CRI = "io.containerd.grpc.v1.cri"
 _CRI_RUNTIME = "io.containerd.cri.v1.runtime"
 _SECTION = f'[plugins."{_NRI}"]'
+ON_THE_HOST = "run this command on the host: nsenter -t 1 -m /opt/nri/lib/nri doctor"
 _NO_PROCESS = Process(0, [], "", "", is_here=True)
 """Stands for the process of an engine that does not run."""
 
@@ -63,6 +64,8 @@ class Engine(NamedTuple):
     :ivar nri: whether NRI v2 is on; None if it is not known, or it has none.
     :ivar accepts: whether plugins may connect from outside.
     :ivar serves: whether Kubernetes can use it: otherwise it has no NRI events.
+    :ivar is_native: whether it is a containerd without NRI v2, which runs v0.1 plugins itself.
+    :ivar reads_file: whether it runs the plugins of conf.json itself: for all containers (1.6) or sandboxes (2.x).
     :ivar switch_on: how NRI is switched on.
     :ivar file: the file to change.
     :ivar runtimes: executables of ``nri-runc`` and its kind that it uses.
@@ -75,6 +78,8 @@ class Engine(NamedTuple):
     nri: bool | None = None
     accepts: bool = True
     serves: bool = False
+    is_native: bool = False
+    reads_file: bool = False
     socket: str = DEFAULT_SOCKET
     plugin_dir: str = PLUGIN_DIR
     conf_dir: str = PLUGIN_CONF_DIR
@@ -90,70 +95,55 @@ class Engine(NamedTuple):
         return f"{self.name} {'.'.join(map(str, self.version))}".strip()
 
     @property
-    def is_native(self) -> bool:
-        """True for a containerd without NRI v2, which runs v0.1 plugins itself."""
-        return self.name == "containerd" and () < self.version < FIRST_WITH_V2
+    def is_on(self) -> bool:
+        """True if it runs with NRI v2."""
+        return self.pid != 0 and self.nri is True
 
     @property
-    def reads_file(self) -> bool:
-        """True if it runs the plugins of conf.json itself: for all containers (1.6), or for sandboxes (2.x)."""
-        is_reader = self.is_native or (self.name == "containerd" and self.version >= (2,))
-        return is_reader and self.serves
+    def running(self) -> str:
+        """The same with its process, if it has one."""
+        return f"{self.about}, process {self.pid}" if self.pid else self.about
+
+    @property
+    def ways(self) -> list[str]:
+        """What runs plugins for its containers beside a bridge, as a phrase each."""
+        ways = []
+        if self.runtimes:  # a container has one of them
+            ways.append(f"nri-runc ({', '.join(self.runtimes)})")
+        if self.hooks:
+            ways.append(f"OCI hooks ({self.hooks[0]})")
+        return ways
 
 
 def look(node: Node, processes: list[Process], findings: Findings) -> list[Engine]:
     """Return the engines in use: what runs, podman and docker; if no runtime runs, what is installed."""
     engines: list[Engine] = []
-    installed: list[tuple[_Read, str]] = []
+    at_rest: list[tuple[_Read, str]] = []
     for name, program, read in (
         ("containerd", "containerd", _containerd),
         ("CRI-O", "crio", _crio),
     ):
         running = [process for process in processes if _is_daemon(process, program)]
-        for process in _seen(name, running, findings):
-            # "deleted": it was replaced.
-            path = process.program.partition(" (deleted)")[0] or program
-            engines.append(read(node, path, process, findings))
+        for process in running:
+            if process.is_here:
+                # "deleted": it was replaced.
+                path = process.program.partition(" (deleted)")[0] or program
+                engines.append(read(node, path, process, findings))
+            else:
+                text = f"{name}, process {process.pid}: it sees other files than this command"
+                findings.add(UNSEEN, "elsewhere", text, ON_THE_HOST)
         path = node.find(program)
-        if path:
-            installed.append((read, path))
-            if not running:
-                findings.add(NOTE, "not-running", f"{name} is installed ({path}) and does not run")
+        if path and not running:
+            findings.add(NOTE, "not-running", f"{name} is installed ({path}) and does not run")
+            at_rest.append((read, path))
     if not any(engine.serves for engine in engines):
-        for read_installed, path in installed:
-            engines.append(read_installed(node, path, _NO_PROCESS, findings))
+        for read_at_rest, path in at_rest:
+            engines.append(read_at_rest(node, path, _NO_PROCESS, findings))
     if node.find("podman"):
         engines.append(_podman(node, findings))
     if node.find("dockerd"):
         engines.append(_docker(node, findings))
-    for engine in engines:
-        _judge(engine, node, findings)
-    if not engines:
-        findings.add(NOTE, "no-engine", "found none of containerd, CRI-O, docker and podman")
     return engines
-
-
-def _seen(name: str, running: list[Process], findings: Findings) -> list[Process]:
-    """Return the processes of a runtime whose files this command sees; add the others."""
-    seen = []
-    for process in running:
-        if process.is_here:
-            seen.append(process)
-            continue
-        text = f"{name}, process {process.pid}: it sees other files than this command"
-        fix = "run this command on the host: nsenter -t 1 -m /opt/nri/lib/nri doctor"
-        findings.add(UNSEEN, "elsewhere", text, fix)
-    return seen
-
-
-def _judge(engine: Engine, node: Node, findings: Findings) -> None:
-    """Add an engine, and the programs that it names and that are missing."""
-    process = f", process {engine.pid}" if engine.pid else ""
-    findings.add(OK, "engine", f"{engine.about}{process}")
-    for path in engine.runtimes:
-        if path.startswith("/") and not node.mode(path):
-            text = f"{path}, which {engine.file} names, does not exist: no container starts with it"
-            findings.add(FAULT, "no-program", text, f"install it, or correct {engine.file}")
 
 
 def _is_daemon(process: Process, program: str) -> bool:
@@ -161,12 +151,12 @@ def _is_daemon(process: Process, program: str) -> bool:
     return os.path.basename(name) == program and _OTHER_COMMANDS.isdisjoint(arguments)
 
 
-def _said(node: Node, findings: Findings, *command: str, name: str = "") -> str:
+def _said(node: Node, findings: Findings, name: str, program: str, *arguments: str) -> str:
     """Return what a program prints, "" if it cannot be run."""
     try:
-        return node.run(*command, name=name)
+        return node.run(name, program, *arguments)
     except OSError as error:
-        findings.add(UNSEEN, "unseen", f"`{name or command[0]} {command[1]}`: {reason(error)}")
+        findings.add(UNSEEN, "unseen", f"`{name} {arguments[0]}`: {reason(error)}")
         return ""
 
 
@@ -189,54 +179,51 @@ def _toml(path: str, text: str, findings: Findings) -> dict[str, Any]:
 
 def _containerd(node: Node, program: str, process: Process, findings: Findings) -> Engine:
     """Read ``containerd config dump``, which has all that the file imports, and the defaults."""
-    version = _numbers(_said(node, findings, program, "--version", name="containerd"))
+    version = _numbers(_said(node, findings, "containerd", program, "--version"))
     main = process.option("--config", "-c") or CONTAINERD_CONFIG
     restart = "systemctl restart containerd"
-    text = _dump(node, program, main, restart, findings)
-    document = _toml(main, text or "", findings)
+    document = _toml(main, _dump(node, program, main, restart, findings), findings)
     plugins = table(document, "plugins")
     disabled = texts(document.get("disabled_plugins"))
     nri = table(plugins, _NRI)
-    is_on: bool | None = None
-    if text is not None:
-        is_on = _is_on(nri, version, is_disabled=_NRI in disabled)
+    is_off = nri.get("disable")
+    serves = not {"cri", _CRI} & set(disabled)
     switch_on = f"set disable = false in {_SECTION} of {main}"
     if _NRI in disabled:
+        is_off = True
         switch_on = f'take "{_NRI}" out of disabled_plugins in {main}'
     elif version < (2,):
         switch_on += ", whose first line must be version = 2"
     handlers = table(plugins, _CRI, "containerd", "runtimes")
     handlers |= table(plugins, _CRI_RUNTIME, "containerd", "runtimes")
-    programs = []
-    for handler in handlers.values():
-        programs.append(table(handler, "options").get("BinaryName"))
-
     return Engine(
         "containerd",
         version,
         process.pid,
-        is_on,
+        not is_off if isinstance(is_off, bool) else None,
         accepts=nri.get("disable_connections") is not True,
-        serves=not {"cri", _CRI} & set(disabled),
-        socket=str(nri.get("socket_path") or DEFAULT_SOCKET),
-        plugin_dir=str(nri.get("plugin_path") or PLUGIN_DIR),
-        conf_dir=str(nri.get("plugin_config_path") or PLUGIN_CONF_DIR),
+        serves=serves,
+        is_native=() < version < FIRST_WITH_V2,
+        reads_file=serves and version[:2] not in ((), FIRST_WITH_V2),
+        socket=_path(nri, "socket_path", DEFAULT_SOCKET),
+        plugin_dir=_path(nri, "plugin_path", PLUGIN_DIR),
+        conf_dir=_path(nri, "plugin_config_path", PLUGIN_CONF_DIR),
         switch_on=f"{switch_on}; {restart}",
         file=main,
         restart=restart,
-        runtimes=_ours(programs),
+        runtimes=_ours(handlers.values(), "options", "BinaryName"),
     )
 
 
-def _dump(node: Node, program: str, main: str, restart: str, findings: Findings) -> str | None:
-    """Return the settings of a containerd; None if it refuses its file."""
+def _dump(node: Node, program: str, main: str, restart: str, findings: Findings) -> str:
+    """Return the settings of a containerd; "" if it refuses its file."""
     option = ("--config", main) if node.mode(main) else ()
     try:
-        return node.run(program, *option, "config", "dump", name="containerd")
+        return node.run("containerd", program, *option, "config", "dump")
     except ChildProcessError:
         refusal = f"containerd refuses {main}: `{program} --config {main} config dump` says why"
         findings.add(FAULT, "refused", refusal, f"correct {main}; {restart}")
-        return None
+        return ""
     except OSError as error:
         findings.add(UNSEEN, "unseen", f"{reason(error)}; the settings are those in {main} alone")
     with contextlib.suppress(OSError):
@@ -244,15 +231,9 @@ def _dump(node: Node, program: str, main: str, restart: str, findings: Findings)
     return ""
 
 
-def _is_on(nri: dict[str, Any], version: tuple[int, ...], *, is_disabled: bool) -> bool | None:
-    """Return whether a containerd has NRI v2 on; None if it has none, or if that is not known."""
-    if version and version < FIRST_WITH_V2:
-        return None
-    if is_disabled:
-        return False
-    if isinstance(nri.get("disable"), bool):
-        return not nri["disable"]
-    return version >= (2,) if version else None
+def _path(settings: dict[str, Any], key: str, default: str) -> str:
+    """Return the path that a setting names; no path has a NUL, and TOML may."""
+    return str(settings.get(key) or default).replace("\0", "")
 
 
 def _crio(node: Node, program: str, process: Process, findings: Findings) -> Engine:
@@ -264,27 +245,23 @@ def _crio(node: Node, program: str, process: Process, findings: Findings) -> Eng
         value = process.option(long, short)
         if value:
             options += [long, value]
-    text = _said(node, findings, program, *options, "config", name="crio")
+    text = _said(node, findings, "crio", program, *options, "config")
     nri = dict(_CRIO_KEY.findall(text))
     runtime = table(_toml("crio config", text, findings), "crio", "runtime")
-    programs = []
-    for handler in table(runtime, "runtimes").values():
-        programs.append(table(handler).get("runtime_path"))
-
     return Engine(
         "CRI-O",
-        _numbers(_said(node, findings, program, "--version", name="crio")),
+        _numbers(_said(node, findings, "crio", program, "--version")),
         process.pid,
-        nri["enable_nri"] == "true" if "enable_nri" in nri else None,
+        {"true": True, "false": False}.get(nri.get("enable_nri", "")),
         accepts=nri.get("nri_disable_connections") != "true",
         serves=True,
-        socket=nri.get("nri_listen") or DEFAULT_SOCKET,
-        plugin_dir=nri.get("nri_plugin_dir") or PLUGIN_DIR,
-        conf_dir=nri.get("nri_plugin_config_dir") or PLUGIN_CONF_DIR,
+        socket=_path(nri, "nri_listen", DEFAULT_SOCKET),
+        plugin_dir=_path(nri, "nri_plugin_dir", PLUGIN_DIR),
+        conf_dir=_path(nri, "nri_plugin_config_dir", PLUGIN_CONF_DIR),
         switch_on=f"set enable_nri = true in [crio.nri] of {file}; {restart}",
         file=file,
         restart=restart,
-        runtimes=_ours(programs),
+        runtimes=_ours(table(runtime, "runtimes").values(), "runtime_path"),
         hooks=hook_files(node, texts(runtime.get("hooks_dir")) or [HOOKS[0]]),
     )
 
@@ -292,26 +269,23 @@ def _crio(node: Node, program: str, process: Process, findings: Findings) -> Eng
 def _podman(node: Node, findings: Findings) -> Engine:
     info = _told(node, findings, "podman", "info", "--format", "json")
     version = _numbers(str(table(info, "version").get("Version")))
-    used = table(info, "host", "ociRuntime").get("path")
     directories = HOOKS[:1] if version >= (5,) else HOOKS
     hooks = hook_files(node, directories)
-    return Engine("podman", version, file=PODMAN_CONFIG, runtimes=_ours([used]), hooks=hooks)
+    used = _ours([table(info, "host", "ociRuntime")], "path")
+    return Engine("podman", version, file=PODMAN_CONFIG, runtimes=used, hooks=hooks)
 
 
 def _docker(node: Node, findings: Findings) -> Engine:
     info = _told(node, findings, "docker", "info", "--format", "{{json .}}")
-    used = table(info, "Runtimes", str(info.get("DefaultRuntime"))).get("path")
-    return Engine(
-        "docker",
-        _numbers(str(info.get("ServerVersion"))),
-        file=DOCKER_CONFIG,
-        runtimes=_ours([used]),
-    )
+    version = _numbers(str(info.get("ServerVersion")))
+    default = table(info, "Runtimes", str(info.get("DefaultRuntime")))
+    used = _ours([default], "path")
+    return Engine("docker", version, file=DOCKER_CONFIG, runtimes=used)
 
 
 def _told(node: Node, findings: Findings, *command: str) -> dict[str, Any]:
     """Return the JSON object that a program prints, {} if it does not."""
-    said = _said(node, findings, *command)
+    said = _said(node, findings, command[0], *command)
     try:
         return table(json.loads(said or "{}"))
     except (ValueError, RecursionError):
@@ -319,12 +293,16 @@ def _told(node: Node, findings: Findings, *command: str) -> dict[str, Any]:
         return {}
 
 
-def _ours(programs: list[Any]) -> tuple[str, ...]:
-    """Return those that are ``nri-runc``, ``nri-crun`` and so on."""
-    ours = []
-    for path in programs:
-        if isinstance(path, str) and os.path.basename(path).startswith("nri-"):
-            ours.append(path)
+def _ours(handlers: Iterable[Any], *keys: str) -> tuple[str, ...]:
+    """Return the programs of runtime handlers that are ``nri-runc``, ``nri-crun`` and so on, each once.
+
+    :param keys: lead to the path of a handler's program.
+    """
+    ours = {}
+    for handler in handlers:
+        path = str(table(handler, *keys[:-1]).get(keys[-1]))
+        if os.path.basename(path).startswith("nri-"):
+            ours[path] = handler
     return tuple(ours)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import re
 import shlex
@@ -14,18 +15,18 @@ from nri import trust
 from nri.cgroups import Mounts
 from nri.cgroups.paths import memberships
 from nri.config import ConfigError
+from nri.config.loading import read_options
 from nri.config.site import Site
 from nri.doctor import engines
 from nri.doctor.checking import check_host
 from nri.doctor.engines import PLUGIN_CONF_DIR, PLUGIN_DIR, Engine
-from nri.doctor.node import FAULT, UNSEEN, Findings, Node, Process, reason
+from nri.doctor.node import FAULT, UNSEEN, Findings, Node, Process, is_executable
 from nri.node.in_use import InUse
 from nri.places import CONTAINERD_CONF_FILE, DEFAULT_SOCKET, beside
 from nri.process import watchdog
 from nri.status import AskError, NoBridgeError, judge, status
 from nri.status.client import UNUSABLE, Reading
-from nri.status.judging import WELL
-from nri.v1bridge.log import DIRECTORY, IDENTIFIER
+from nri.v1bridge.log import IDENTIFIER
 from nri.v1bridge.options import BridgeOptions
 
 SERVICE = "nri-v1bridge.service"
@@ -45,32 +46,35 @@ _LAUNCHED = re.compile(r"\d\d-.")
 class PluginFile(NamedTuple):
     """A file in a runtime's directory of v2 plugins.
 
+    :ivar directory: of the runtime, as it names it.
     :ivar mode: of what the path leads to; 0 if that does not exist.
     :ivar is_link: whether it is a link, which a runtime takes for an executable whatever it leads to.
     """
 
-    path: str
+    directory: str
+    name: str
     mode: int
     is_link: bool = False
 
     @property
-    def is_executable(self) -> bool:
-        """True if it is a regular file that can be executed."""
-        return stat.S_ISREG(self.mode) and self.mode & 0o111 != 0
+    def path(self) -> str:
+        """Its path."""
+        return f"{self.directory}/{self.name}"
 
     @property
     def fault(self) -> str:
         """The code of the rule that it breaks, "" if it breaks none."""
-        if not _LAUNCHED.match(os.path.basename(self.path)):
-            return "plugin-name" if self.is_executable or self.is_link else ""
-        if not self.mode:
-            return "dangling"
-        return "" if self.is_executable else "not-executable"
+        is_launched = _LAUNCHED.match(self.name)
+        if is_executable(self.mode):
+            return "" if is_launched else "plugin-name"
+        if not is_launched:
+            return "plugin-name" if self.is_link else ""
+        return "not-executable" if self.mode else "dangling"
 
     @property
     def has_bridges_name(self) -> bool:
         """True if it has the name by which a runtime launches the bridge."""
-        return os.path.basename(self.path)[2:] == "-v1bridge"
+        return self.name[2:] == "-v1bridge"
 
     @property
     def is_bridge(self) -> bool:
@@ -90,14 +94,9 @@ class Serving(NamedTuple):
     outside: str
 
     @property
-    def is_tried(self) -> bool:
-        """True if a bridge should serve it."""
-        return self.launched != "" or self.outside != ""
-
-    @property
     def obstacle(self) -> str:
         """The code of the rule that keeps a bridge from serving it, "" if nothing does."""
-        if not self.is_tried:
+        if not (self.launched or self.outside):
             return ""
         if self.engine.is_native:
             return "no-v2"
@@ -112,11 +111,13 @@ class Serving(NamedTuple):
     @property
     def ways(self) -> list[str]:
         """The bridge as a way in which plugins run, if it is one."""
-        if self.obstacle or not self.is_tried:
+        if self.obstacle:
             return []
         if self.launched:
             return [f"the bridge, launched as {self.launched}"]
-        return ["the bridge, from outside"]
+        if self.outside:
+            return ["the bridge, from outside"]
+        return []
 
 
 class Listener(NamedTuple):
@@ -157,30 +158,21 @@ class Ways(NamedTuple):
     """An engine, and what runs plugins for its containers.
 
     :ivar ours: nri-runc, OCI hooks and the bridge, as a phrase each.
-    :ivar itself: whether the engine runs the plugins of conf.json itself.
-    :ivar again: the plugins that it runs, and that one of ours runs, too; for a sentence.
-    :ivar is_directory_unread: whether nothing reads the directory in which there are plugins.
-    :ivar conf_dir: that directory.
+    :ivar own: the types of the plugins of conf.json, if the engine runs them itself.
+    :ivar again: those of them that one of ours runs, too; for a sentence.
+    :ivar conf_dir: the directory of the configuration.
     """
 
     engine: Engine
     ours: list[str]
-    itself: bool = False
-    again: str = ""
-    is_directory_unread: bool = False
-    conf_dir: str = ""
+    own: tuple[str, ...]
+    again: str
+    conf_dir: str
 
     @property
     def listed(self) -> str:
         """Ours, for a sentence."""
         return " and ".join(self.ours)
-
-    @property
-    def own_file(self) -> str:
-        """The file of the plugins that the engine runs itself, and for what."""
-        if self.engine.is_native:
-            return CONTAINERD_CONF_FILE
-        return f"{CONTAINERD_CONF_FILE} for the sandbox"
 
     @property
     def fewer(self) -> str:
@@ -193,9 +185,8 @@ class Ways(NamedTuple):
     def sentences(self) -> list[str]:
         """Each of the ways, as a sentence."""
         ways = [*self.ours]
-        is_only = self.engine.is_native or not ways
-        if self.itself and is_only:
-            ways.append(f"containerd itself, {self.own_file}")
+        if self.own:
+            ways.append(f"containerd itself, {CONTAINERD_CONF_FILE}")
         return [f"{self.engine.about}: {way}" for way in ways]
 
 
@@ -203,10 +194,7 @@ class Answer(NamedTuple):
     """The answer of a bridge.
 
     :ivar causes: why it is not well, without values of files.
-    :ivar without: the number of pods and containers that run without their plugins, or without one of them.
-    :ivar log: where its log goes.
     :ivar pod: its own, NAMESPACE/NAME; "" if it runs in none.
-    :ivar is_synchronized: whether its runtime has said what exists.
     :ivar fault: why the rest of the answer cannot be used, "" if it can be.
     """
 
@@ -215,10 +203,7 @@ class Answer(NamedTuple):
     commit: str
     state: str
     causes: tuple[str, ...] = ()
-    without: int = 0
-    log: str = ""
     pod: str = ""
-    is_synchronized: bool = True
     fault: str = ""
 
     @property
@@ -237,13 +222,9 @@ class Answer(NamedTuple):
         answer = cls(int(bridge["pid"]), str(bridge["version"]), commit, str(bridge["state"]))
         try:
             verdict = judge(document)
-            causes = tuple(verdict.causes) if verdict.code != WELL else ()
             return answer._replace(
-                causes=causes,
-                without=len({entry["id"] for entry in document["withoutPlugins"]}),
-                log=str(document["log"]["to"] or ""),
+                causes=tuple(verdict.causes),
                 pod=str(document["ownPod"] or ""),
-                is_synchronized=bool(document["runtime"]["synchronized"]),
             )
         except UNUSABLE as error:
             return answer._replace(fault=f"{type(error).__name__}: {error}")
@@ -252,11 +233,10 @@ class Answer(NamedTuple):
 class Facts:
     """The facts about a node; each ``look_at_…`` adds those of a subject, and uses what those before it added.
 
+    :ivar findings: what has been found so far.
     :ivar engines: the engines in use.
     :ivar runtimes: those that Kubernetes can use.
     :ivar outside: the bridges that no runtime has launched.
-    :ivar here: those of them that see the files that we see.
-    :ivar elsewhere: the others.
     :ivar files: of the directories of v2 plugins.
     :ivar options: those of the bridge.
     :ivar not_roots: what others than root can change.
@@ -268,13 +248,12 @@ class Facts:
     :ivar is_whole: False if a subject could not be looked at: what is not seen may still be there.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, findings: Findings) -> None:
         self.node = node
+        self.findings = findings
         self.engines: list[Engine] = []
         self.runtimes: list[Engine] = []
         self.outside: list[Process] = []
-        self.here: list[Process] = []
-        self.elsewhere: list[Process] = []
         self.files: list[PluginFile] = []
         self.options = BridgeOptions()
         self.not_roots: list[NotRoots] = []
@@ -287,51 +266,35 @@ class Facts:
 
     # How they are found
 
-    def look_at_engines(self, findings: Findings) -> None:
+    def look_at_engines(self) -> None:
         """Add the engines, and the bridges from outside."""
         processes = self.node.processes()
-        for process in processes:
-            if _is_bridge(process):
-                self.outside.append(process)
-                where = self.here if process.is_here else self.elsewhere
-                where.append(process)
-        self.engines = engines.look(self.node, processes, findings)
+        self.outside = [process for process in processes if _is_bridge(process)]
+        self.engines = engines.look(self.node, processes, self.findings)
         self.runtimes = [engine for engine in self.engines if engine.serves]
 
-    def look_at_plugin_files(self, findings: Findings) -> None:
+    def look_at_plugin_files(self) -> None:
         """Add the files in the directories of v2 plugins."""
         for directory in self.plugin_dirs():
             for name in self.node.names(directory)[:MAX_NAMES]:
                 path = f"{directory}/{name}"
-                self.files.append(PluginFile(path, self.node.mode(path), self.node.is_link(path)))
+                mode = self.node.mode(path)
+                self.files.append(PluginFile(directory, name, mode, self.node.is_link(path)))
 
-    def look_at_options(self, findings: Findings) -> None:
+    def look_at_options(self) -> None:
         """Add the options of the bridge that runs, else of the one that would be launched."""
         if self.outside and not self.here:
             process = f"process {self.outside[0].pid}"
             text = f"the options of {process}: it sees other files than this command"
-            findings.add(UNSEEN, "options", text)
+            self.findings.add(UNSEEN, "options", text)
             return
         for path in self._options_files():
             try:
-                text = self.node.read(path, errors="strict")
+                self.options, faults = read_options(self.node.root + path, BridgeOptions)
             except FileNotFoundError:
-                if self.node.is_link(path):
-                    text = f"{path} is a link to a file that does not exist"
-                    findings.add(FAULT, "dangling", text, f"install it again, or rm {path}")
                 continue
-            except PermissionError:
-                raise  # for this user
-            except OSError as error:
-                findings.add(FAULT, "options", reason(error), f"correct {path}")
-                continue
-            except UnicodeDecodeError:
-                means = "a runtime can't pass it on; containerd 1.7 ends, 2.x drops the bridge"
-                findings.add(FAULT, "options", f"{path} is not UTF-8: {means}", f"correct {path}")
-                return
-            self.options, faults = BridgeOptions.of_text(text)
             for fault in faults:
-                findings.add(FAULT, "options", f"{path}: {fault}", f"correct {path}")
+                self.findings.add(FAULT, "options", fault, f"correct {path}")
             return
 
     def _options_files(self) -> list[str]:
@@ -339,7 +302,7 @@ class Facts:
         paths = []
         for process in self.here:
             paths.append(process.option("--config"))
-        if self.launched and not self.here:
+        if self.launched:
             directory = PLUGIN_CONF_DIR
             for engine in self.runtimes[:1]:
                 directory = engine.conf_dir
@@ -347,26 +310,21 @@ class Facts:
         paths.append(OUTSIDE_OPTIONS)
         return list(filter(None, paths))
 
-    def look_at_owners(self, findings: Findings) -> None:
+    def look_at_owners(self) -> None:
         """Add what others can change of what ``nri check`` does not judge."""
-        places = [*self._options_files(), PLUGIN_CONF_DIR]
-        places += [os.path.dirname(self.options.record_dir), PLUGIN_DIR]
+        places = [PLUGIN_CONF_DIR, os.path.dirname(self.options.record_dir), PLUGIN_DIR]
         for file in self.files:
             places.append(file.path)
-        found: dict[str, str] = {}
         for place in places:
             path = self.node.root + place
             with contextlib.suppress(OSError, ValueError):
-                wrong = trust.judge(os.stat(path))
-                if wrong:
-                    found[place] = wrong
-                for directory in trust.directories(path):
-                    wrong = trust.judge(os.stat(directory))
+                for each in (path, *trust.directories(path)):
+                    wrong = trust.judge(os.stat(each))
                     if wrong:
-                        found[directory.removeprefix(self.node.root) or "/"] = wrong
-        self.not_roots = [NotRoots(path, wrong) for path, wrong in found.items()]
+                        shown = each.removeprefix(self.node.root) or "/"
+                        self.not_roots.append(NotRoots(shown, wrong))
 
-    def look_at_configuration(self, findings: Findings) -> None:
+    def look_at_configuration(self) -> None:
         """Add the configuration of the plugins."""
         root = self.node.root
         options = self.options
@@ -383,7 +341,7 @@ class Facts:
         is_file_read = any(engine.reads_file for engine in self.engines)
         self.configuration = Configuration.of(site, is_file_read=is_file_read)
 
-    def look_at_status(self, findings: Findings) -> None:
+    def look_at_status(self) -> None:
         """Ask the bridge."""
         path = self.node.root + beside(self.options.record_dir, ".sock")
         try:
@@ -395,7 +353,7 @@ class Facts:
         except AskError as error:
             if isinstance(error.__cause__, PermissionError):
                 self.is_whole = False
-                findings.add(UNSEEN, "unseen", str(error))
+                self.findings.add(UNSEEN, "unseen", str(error))
             self.silence = str(error)
 
     def _ask(self, path: str) -> dict[str, Any]:
@@ -404,12 +362,21 @@ class Facts:
             return status(path)
         except NoBridgeError:
             below = path.removeprefix(self.node.root)
-            for process in self.elsewhere:
+            for process in self.outside:
                 with contextlib.suppress(NoBridgeError):
                     return status(f"{self.node.root}/proc/{process.pid}/root{below}")
             raise
 
     # What follows from them
+
+    def missing_programs(self) -> list[tuple[Engine, str]]:
+        """Return the programs that an engine names, and that do not exist."""
+        missing = []
+        for engine in self.engines:
+            for path in engine.runtimes:
+                if path.startswith("/") and not self.node.mode(path):
+                    missing.append((engine, path))
+        return missing
 
     def plugin_dirs(self) -> list[str]:
         """Return the directories of v2 plugins."""
@@ -417,43 +384,45 @@ class Facts:
         return [*dict.fromkeys(directories or [PLUGIN_DIR])]
 
     @property
-    def launched(self) -> list[str]:
-        """The bridges that a runtime launches."""
-        return [file.path for file in self.files if file.is_bridge]
+    def here(self) -> list[Process]:
+        """The bridges from outside that see the files that we see."""
+        return [process for process in self.outside if process.is_here]
 
     @property
-    def is_enabled(self) -> bool:
-        """True if systemd starts a bridge."""
-        return self.node.mode(WANTED) != 0
+    def launched(self) -> list[PluginFile]:
+        """The bridges that a runtime launches."""
+        return [file for file in self.files if file.is_bridge]
+
+    @property
+    def not_launched(self) -> list[str]:
+        """The bridges that no runtime launches: the processes, and the unit if systemd starts it."""
+        names = [f"process {process.pid}" for process in self.outside]
+        if self.node.mode(WANTED):
+            names.append(SERVICE)
+        return names
 
     def serving(self) -> list[Serving]:
         """Return the runtimes that a bridge can serve, each with the bridges for it."""
-        outside = SERVICE if self.is_enabled else ""
-        if self.outside:
-            outside = f"process {self.outside[0].pid}"
+        outside = "".join(self.not_launched[:1])
         found = []
         for engine in self.runtimes:
-            launched = ""
-            for path in self.launched:
-                if path.startswith(f"{engine.plugin_dir}/"):
-                    launched = path
-                    break
-            found.append(Serving(engine, launched, outside))
+            paths = [file.path for file in self.launched if file.directory == engine.plugin_dir]
+            found.append(Serving(engine, "".join(paths[:1]), outside))
         return found
 
     @property
     def is_expected(self) -> bool:
-        """True if a bridge runs, or should."""
+        """True if a bridge should run, or something listens for questions."""
         for engine, launched, _ in self.serving():
-            if launched and engine.pid and engine.nri:
+            if launched and engine.is_on:
                 return True
-        return bool(self.answers or self.outside or self.is_enabled)
+        return not self.has_none or self.not_launched != []
 
     def listening(self) -> list[Listener]:
         """Return the running engines that accept plugins at a socket."""
         found = []
         for engine in self.runtimes:
-            if engine.pid and engine.nri and engine.accepts:
+            if engine.is_on and engine.accepts:
                 has_socket = stat.S_ISSOCK(self.node.mode(engine.socket))
                 found.append(Listener(engine, has_socket))
         return found
@@ -461,9 +430,7 @@ class Facts:
     def meetings(self) -> list[Meeting]:
         """Return the engines with a socket, each with each bridge from outside whose files we see."""
         found = []
-        for engine, has_socket in self.listening():
-            if not has_socket:
-                continue
+        for engine, _ in self.listening():
             for process in self.here:
                 wanted = process.option("--socket") or DEFAULT_SOCKET
                 found.append(Meeting(engine, process, wanted))
@@ -471,74 +438,60 @@ class Facts:
 
     def ways(self) -> list[Ways]:
         """Return what runs plugins for the containers of each engine."""
-        bridges = {serving.engine: serving for serving in self.serving()}
+        bridges = {serving.engine: serving.ways for serving in self.serving()}
         found: list[Ways] = []
         for engine in self.engines:
-            ours = []
-            if engine.runtimes:  # a container has one of them
-                ours.append(f"nri-runc ({', '.join(dict.fromkeys(engine.runtimes))})")
-            if engine.hooks:
-                ours.append(f"OCI hooks ({engine.hooks[0]})")
-            if engine in bridges:
-                ours += bridges[engine].ways
+            ours = [*engine.ways, *bridges.get(engine, [])]
+            own: tuple[str, ...] = ()
             if engine.reads_file:
-                found.append(self._with_own(engine, ours))
-            else:
-                found.append(Ways(engine, ours))
-        if any(ways.ours for ways in found):  # they read the directory
-            return [ways._replace(is_directory_unread=False) for ways in found]
+                own = self.configuration.in_file
+            theirs = self.configuration.in_directory
+            if (
+                engine.runtimes
+            ):  # nri-runc reads the file, too, if there is nothing in the directory
+                theirs = self.configuration.types
+            again = [type_ for type_ in own if ours and type_ in theirs]
+            found.append(Ways(engine, ours, own, ", ".join(again), self.options.conf_dir))
         return found
 
-    def _with_own(self, engine: Engine, ours: list[str]) -> Ways:
-        """Return the ways of a containerd that runs the plugins of conf.json itself."""
-        in_file = self.configuration.in_file
-        in_directory = self.configuration.in_directory
-        ways = Ways(engine, ours, itself=bool(in_file), conf_dir=self.options.conf_dir)
-        if not ours:
-            is_unread = engine.is_native and bool(in_directory) and not self.launched
-            return ways._replace(is_directory_unread=is_unread)
-        again = [type_ for type_ in in_file if type_ in in_directory]
-        if engine.runtimes and not in_directory:
-            again = [*in_file]  # nri-runc reads this file, too
-        return ways._replace(again=", ".join(again))
+    def without_directory(self) -> list[Engine]:
+        """Return each containerd that runs the file's plugins alone, if nothing runs the directory's."""
+        is_read = any(ways.ours for ways in self.ways())
+        if is_read or self.launched or not self.configuration.in_directory:
+            return []
+        return [engine for engine in self.runtimes if engine.is_native]
 
     @property
     def restart(self) -> str:
         """The command that restarts the bridge."""
         if self.launched and not self.outside:
             return self.runtimes[0].restart if self.runtimes else "restart the runtime"
-        if self.own_pod:
-            namespace, pod = self.own_pod
-            return f"kubectl -n {namespace} delete pod {pod or POD}"
+        namespace, pod = self.own_pod
+        if pod:
+            return f"kubectl -n {namespace} delete {pod}"
         return f"systemctl restart {SERVICE}"
 
     @property
     def log_command(self) -> str:
-        """The command that shows the end of the bridge's log."""
-        place = self.options.log_file
-        for answer in self.answers:
-            place = answer.log
-        if not place and self.node.mode(f"{DIRECTORY}/v1bridge.log"):
-            place = f"{DIRECTORY}/v1bridge.log"
-        if place.startswith("/") and not stat.S_ISSOCK(self.node.mode(place)):
-            return f"tail -n 20 {place}"
-        if self.own_pod:
-            namespace, pod = self.own_pod
-            which = pod or f"$(kubectl -n {namespace} get pods {POD} -o name)"
-            return f"kubectl -n {namespace} logs -c bridge --tail 20 {which}"
+        """The command that shows the end of the log of a bridge with these options."""
+        namespace, pod = self.own_pod
+        if self.options.log_file:
+            return f"tail -n 20 {self.options.log_file}"
+        if pod:
+            return f"kubectl -n {namespace} logs -c bridge --tail 20 {pod}"
         return f"journalctl -t {IDENTIFIER} -n 20"
 
     @property
-    def own_pod(self) -> tuple[str, str] | None:
-        """The namespace and the name of the bridge's pod, whose name may be ""; None if it runs in none."""
+    def own_pod(self) -> tuple[str, str]:
+        """The namespace of the bridge's pod, and the pod as kubectl takes it; "" if it runs in none."""
         for answer in self.answers:
             if answer.pod:
                 namespace, _, name = answer.pod.partition("/")
-                return namespace, name
+                return namespace, f"pod/{name}"
         for process in self.outside:
             if "kubepods" in self.text(f"/proc/{process.pid}/cgroup"):
-                return "kube-system", ""
-        return None
+                return "kube-system", f"$(kubectl -n kube-system get pods {POD} -o name)"
+        return "", ""
 
     @functools.cached_property
     def mounts(self) -> Mounts:
@@ -551,8 +504,7 @@ class Facts:
         if mount is None:
             return Throttling(0, "")
         cgroups = memberships(self.text(f"/proc/{answer.pid}/cgroup"))
-        hierarchy = "" if mount.version == 2 else "cpu"
-        cgroup = cgroups.get(hierarchy, "")
+        cgroup = cgroups.get("cpu", cgroups.get("", ""))  # v1, or v2
         path = mount.below_host(cgroup) or "/not-visible"
         statistics = self.text(f"{mount.point}{path}/cpu.stat")
         counts = dict(re.findall(r"(?m)^(\w+) (\d+)$", statistics))
@@ -572,13 +524,11 @@ class Facts:
 class Configuration(NamedTuple):
     """The configuration of the plugins, as ``nri check`` judges it.
 
-    :ivar is_valid: whether it can be used.
     :ivar faults: the places of what ``nri check`` finds, without the values that it quotes.
     :ivar in_directory: the types of the plugins that only our hosts run.
     :ivar in_file: the types in conf.json, which containerd may run itself.
     """
 
-    is_valid: bool = True
     faults: tuple[str, ...] = ()
     in_directory: tuple[str, ...] = ()
     in_file: tuple[str, ...] = ()
@@ -590,10 +540,8 @@ class Configuration(NamedTuple):
         :param is_file_read: a runtime reads conf.json itself.
         """
         checked, faults = check_host(site)
-        in_directory = []
-        for entry in checked:
-            if entry.plugin.source != site.conf_file:
-                in_directory.append(entry.plugin.type)
+        plugins = [entry.plugin for entry in checked]
+        in_directory = [plugin.type for plugin in plugins if plugin.source != site.conf_file]
         in_file = []
         try:
             for plugin in site.replace(conf_dir="").load().plugins:
@@ -602,8 +550,7 @@ class Configuration(NamedTuple):
             if is_file_read:
                 faults = (*faults, *error.faults)
         places = [f"{fault.file}:{fault.line}:{fault.column}: {fault.path}" for fault in faults]
-        is_valid = bool(checked) or not faults
-        return cls(is_valid, tuple(places), tuple(in_directory), tuple(in_file))
+        return cls(tuple(places), tuple(in_directory), tuple(in_file))
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -613,9 +560,9 @@ class Configuration(NamedTuple):
 
 def _is_bridge(process: Process) -> bool:
     """Return whether a process is ``nri bridge``, or a ``v1bridge`` that a runtime did not launch as NN-v1bridge."""
-    words = [os.path.basename(word) for word in process.arguments[:6]]
     if process.name == watchdog.NAME or "--help" in process.arguments:
         return False
-    if words[0] == "nri" or words[0].startswith("python"):
-        return "nri" in words and words[words.index("nri") + 1 :][:1] == ["bridge"]
+    words = [os.path.basename(word) for word in process.arguments[:6]]
+    if words[0].startswith(("nri", "python")):
+        return ("nri", "bridge") in itertools.pairwise(words)
     return words[0] == "v1bridge"

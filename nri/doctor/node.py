@@ -107,14 +107,12 @@ class Node:
     def __init__(self, root: str = "") -> None:
         self.root = root
 
-    def read(self, path: str, *, errors: str = "replace") -> str:
+    def read(self, path: str) -> str:
         """Return the text of a regular file.
 
         :raises OSError: it can't be read, or has more than ``MAX_FILE``, half of which would be judged wrongly.
         """
-        if "\0" in path:
-            raise OSError(errno.EINVAL, "found a NUL, expected a path", path)
-        return files.read_regular(self.root + path, MAX_FILE)[0].decode("utf-8", errors)
+        return files.read_regular(self.root + path, MAX_FILE)[0].decode("utf-8", "replace")
 
     def names(self, path: str) -> list[str]:
         """Return the sorted names in a directory, [] if it does not exist.
@@ -158,7 +156,7 @@ class Node:
             if arguments != [""]:
                 theirs = self._link(f"/proc/{pid}/ns/mnt")
                 program = self._link(f"/proc/{pid}/exe")
-                is_here = not ours or not theirs or ours == theirs
+                is_here = theirs in ("", ours)
                 processes.append(Process(int(pid), arguments, program, name, is_here))
         return processes
 
@@ -166,15 +164,15 @@ class Node:
         """Return the path of a program, "" if there is none."""
         for directory in PROGRAMS:
             path = f"{directory}/{program}"
-            mode = self.mode(path)
-            if stat.S_ISREG(mode) and mode & 0o111:
+            if is_executable(self.mode(path)):
                 return path
         return ""
 
-    def run(self, program: str, *arguments: str, name: str = "") -> str:
+    def run(self, name: str, program: str, *arguments: str) -> str:
         """Run a program to its end; return what it has written to stdout.
 
         :param name: by which it is called: k3s and others are several programs in one file.
+        :param program: its path, or its name.
         :raises FileNotFoundError: it is missing.
         :raises ChildProcessError: its exit status is not 0.
         :raises OSError: it can't be started, takes too long, or others can write to it.
@@ -185,8 +183,9 @@ class Node:
         real = os.path.realpath(self.root + path.removeprefix(self.root))
         if wrong := trust.judge_path(real, os.stat(real)):
             raise PermissionError(errno.EPERM, f"not run: {wrong.removeprefix(real).strip()}", path)
-        command = [name or os.path.basename(path), *arguments]
-        output = launch(real, command, b"", time.monotonic() + WITHIN, log=lambda _: None)
+        output = launch(
+            real, [name, *arguments], b"", time.monotonic() + WITHIN, log=lambda _: None
+        )
         if output.stopped:
             raise TimeoutError(errno.ETIMEDOUT, f"not done within {WITHIN:g} s", path)
         if output.status < 0:
@@ -200,6 +199,11 @@ class Node:
             return os.readlink(self.root + path)
         except OSError:
             return ""
+
+
+def is_executable(mode: int) -> bool:
+    """Return whether a mode is that of a regular file that can be executed."""
+    return stat.S_ISREG(mode) and mode & 0o111 != 0
 
 
 def reason(error: OSError) -> str:
@@ -216,8 +220,10 @@ def same_path(path: str) -> str:
 def table(value: Any, *keys: str) -> dict[str, Any]:
     """Return the table at a path of keys in a document of another program, {} if there is none."""
     for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
+        value = table(value).get(key)
+    if isinstance(value, dict):
+        return value
+    return {}
 
 
 def texts(value: object) -> list[str]:

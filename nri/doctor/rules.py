@@ -18,7 +18,6 @@ from nri.doctor.facts import SERVICE, Facts
 from nri.doctor.node import FAULT, NOTE, OK, UNSEEN, Findings, Node, reason, same_path
 from nri.places import CONTAINERD_CONF_FILE, RUNTIME_OPTIONS_FILE
 from nri.runc.options import load as load_runtime_options
-from nri.status.judging import CONNECTED
 from nri.v1bridge.options import BridgeOptions
 from nri.version import describe
 
@@ -35,7 +34,7 @@ class Rule(NamedTuple):
     :ivar code: of its finding, for programs.
     :ivar things: returns what is looked at.
     :ivar holds_for: returns whether the rule holds for a thing.
-    :ivar text: what is found, with the thing as ``{0}``.
+    :ivar text: what is found, with the thing as ``{0}``, and the facts as ``{1}``, as in the fix.
     :ivar fix: what to do, "" if nothing needs to be done.
     """
 
@@ -46,25 +45,26 @@ class Rule(NamedTuple):
     text: str
     fix: str = ""
 
-    def add_to(self, findings: Findings, facts: Facts) -> None:
+    def add_to(self, facts: Facts) -> None:
         """Add a finding for each thing for which it holds."""
         for thing in self.things(facts):
             if self.holds_for(thing):
-                findings.add(self.level, self.code, self.text.format(thing), self.fix.format(thing))
+                text = self.text.format(thing, facts)
+                facts.findings.add(self.level, self.code, text, self.fix.format(thing, facts))
 
 
 class Subject(NamedTuple):
     """A heading of the page.
 
-    :ivar look: adds the facts to the others, and what it cannot see to the findings.
+    :ivar look: adds to the facts, and what it cannot see to their findings.
     """
 
     name: str
-    look: Callable[[Facts, Findings], None]
+    look: Callable[[Facts], None]
     rules: tuple[Rule, ...]
 
 
-def _nothing(facts: Facts, findings: Findings) -> None:
+def _nothing(facts: Facts) -> None:
     """Look at nothing: the rules are about what the subjects before have seen."""
 
 
@@ -103,6 +103,28 @@ MACHINE = (
 )
 
 
+# The engines
+
+ENGINES = (
+    Rule(OK, "engine", lambda facts: facts.engines, _always, "{0.running}"),
+    Rule(
+        FAULT,
+        "no-program",
+        Facts.missing_programs,
+        _always,
+        "{0[1]}, which {0[0].file} names, does not exist: no container starts with it",
+        "install it, or correct {0[0].file}",
+    ),
+    Rule(
+        NOTE,
+        "no-engine",
+        lambda facts: [facts.engines],
+        lambda engines: not engines,
+        "found none of containerd, CRI-O, docker and podman",
+    ),
+)
+
+
 # Between a runtime and the bridge
 
 BRIDGE = (
@@ -129,13 +151,6 @@ BRIDGE = (
         lambda file: file.has_bridges_name and file.fault == "not-executable",
         "{0.path} is not an executable file",
         "chmod 0755 {0.path}",
-    ),
-    Rule(
-        NOTE,
-        "not-executable",
-        lambda facts: facts.files,
-        lambda file: not file.has_bridges_name and file.fault == "not-executable",
-        "{0.path} is not an executable file: no runtime launches it",
     ),
     Rule(
         FAULT,
@@ -251,30 +266,18 @@ CONFIGURATION = (
 # Which program runs the plugins: none, or two for the same containers
 
 
-def _runs_or_is_said(facts: Facts) -> bool:
-    """Return whether something runs the plugins, or another rule says why nothing does, or it is not known."""
-    if not (facts.is_whole and facts.configuration.is_valid):
-        return True
-    is_obstructed = any(serving.obstacle for serving in facts.serving())
-    is_faulty = any(file.has_bridges_name and file.fault for file in facts.files)
-    is_run = any(ways.sentences or ways.is_directory_unread for ways in facts.ways())
-    return is_obstructed or is_faulty or is_run
-
-
 def _no_way(facts: Facts) -> list[str]:
-    """Return a way for the plugins, if there are some, and no other rule says why nothing runs them."""
-    if not facts.configuration.types or _runs_or_is_said(facts):
+    """Return a way for the plugins, if there are some, nothing runs them, and no fault says why."""
+    is_run = any(ways.sentences for ways in facts.ways())
+    is_well = facts.is_whole and facts.findings.is_well
+    if is_run or not is_well or not facts.configuration.types:
         return []
-    engines = [engine for engine in facts.engines if engine.serves and not engine.is_native]
-    if not engines:
+    if not facts.runtimes:
         return ["choose a way: docs/install.md"]
-    engine = engines[0]
+    engine = facts.runtimes[0]  # not a native one, whose plugins run, or are not read
     directory = engine.plugin_dir
     link = f"mkdir -p {directory}; ln -s /opt/nri/lib/v1bridge {directory}/10-v1bridge"
-    link = f"{link}; {engine.restart}"
-    if engine.nri is False:
-        link = f"{engine.switch_on}; {link}"
-    return [link]
+    return [f"{link}; {engine.restart}"]
 
 
 WAYS = (
@@ -332,15 +335,15 @@ WAYS = (
         "twice",
         Facts.ways,
         lambda ways: ways.again,
-        "{0.again} run twice for each pod: {0.engine.about} itself runs those of {0.own_file}",
+        f"{{0.again}} run twice for each pod: {{0.engine.about}} itself runs those of {CONTAINERD_CONF_FILE}",
         f"move them to {{0.conf_dir}}, if they are not there; rm {CONTAINERD_CONF_FILE}",
     ),
     Rule(
         FAULT,
         "directory-unread",
-        Facts.ways,
-        lambda ways: ways.is_directory_unread,
-        "{0.engine.about} reads no directory: the plugins in it never run",
+        Facts.without_directory,
+        _always,
+        "{0.about} reads no directory: the plugins in it never run",
         OTHER_WAY,
     ),
     Rule(
@@ -354,7 +357,7 @@ WAYS = (
         NOTE,
         "no-plugins",
         lambda facts: [facts.configuration],
-        lambda configuration: configuration.is_valid and not configuration.types,
+        lambda configuration: not (configuration.faults or configuration.types),
         "no plugin is configured",
     ),
     Rule(
@@ -371,13 +374,16 @@ WAYS = (
 # The bridge
 
 
-def _expected(facts: Facts) -> list[Facts]:
-    """Return the facts, if a bridge should answer, and does not for a reason that no other rule has."""
+def _silence(facts: Facts) -> list[Facts]:
+    """Return the facts, if they are all there, and no bridge has answered."""
+    return [facts] if facts.silence and facts.is_whole else []
+
+
+def _should_answer(facts: Facts) -> bool:
+    """Return whether a bridge should answer: none makes its socket where others can change it, which is found."""
     run = os.path.dirname(facts.options.record_dir)
-    places = [place.path for place in facts.not_roots]
-    if run in places or os.path.dirname(run) in places:
-        return []  # no bridge makes its socket where others can change it: a finding has said so
-    return [facts] if facts.silence and facts.is_whole and facts.is_expected else []
+    places = {place.path for place in facts.not_roots}
+    return facts.is_expected and places.isdisjoint((run, os.path.dirname(run)))
 
 
 STATUS = (
@@ -391,11 +397,11 @@ STATUS = (
     Rule(
         NOTE,
         "old-bridge",
-        lambda facts: [facts] if facts.answers else [],
-        lambda facts: facts.answers[0].build != (__version__, __commit__ or "unknown"),
-        "it is v1bridge {0.answers[0].version} (commit {0.answers[0].commit}), "
+        lambda facts: facts.answers,
+        lambda answer: answer.build != (__version__, __commit__ or "unknown"),
+        "it is v1bridge {0.version} (commit {0.commit}), "
         f"and this is nri {describe()}: it was not restarted since",
-        "{0.restart}",
+        "{1.restart}",
     ),
     Rule(
         FAULT,
@@ -408,26 +414,10 @@ STATUS = (
     Rule(
         NOTE,
         "unusable",
-        lambda facts: [facts] if facts.answers else [],
-        lambda facts: facts.answers[0].fault,
-        "its answer is not that of this build ({0.answers[0].fault})",
-        "{0.restart}",
-    ),
-    Rule(
-        NOTE,
-        "not-synchronized",
         lambda facts: facts.answers,
-        lambda answer: answer.state == CONNECTED and not answer.is_synchronized,
-        "the runtime has not said what exists: what started before this bridge may run without its plugins",
-        "start these containers anew",
-    ),
-    Rule(
-        NOTE,
-        "without",
-        lambda facts: facts.answers,
-        lambda answer: answer.without,
-        "{0.without} pods and containers run without their plugins, or without one of them",
-        "nri status names them; start them anew",
+        lambda answer: answer.fault,
+        "its answer is not that of this build ({0.fault})",
+        "{1.restart}",
     ),
     Rule(
         FAULT,
@@ -440,24 +430,17 @@ STATUS = (
     Rule(
         FAULT,
         "not-answering",
-        _expected,
-        _always,
+        _silence,
+        _should_answer,
         "a bridge should be running, and does not answer: {0.silence}",
         "{0.restart}",
     ),
     Rule(
         OK,
         "none",
-        lambda facts: [facts],
-        lambda facts: facts.has_none and facts.is_whole and not facts.is_expected,
+        _silence,
+        lambda facts: not facts.is_expected,
         "no bridge runs",
-    ),
-    Rule(
-        UNSEEN,
-        "hangs",
-        lambda facts: [facts] if facts.silence and not facts.has_none else [],
-        lambda facts: facts.is_whole and not facts.is_expected,
-        "{0.silence}",
     ),
     Rule(OK, "log", lambda facts: [facts.log_command], _always, "the last lines of its log: {0}"),
 )
@@ -465,7 +448,7 @@ STATUS = (
 
 SUBJECTS = (
     Subject("versions", _nothing, MACHINE),
-    Subject("engines", Facts.look_at_engines, ()),
+    Subject("engines", Facts.look_at_engines, ENGINES),
     Subject("bridge", Facts.look_at_plugin_files, BRIDGE),
     Subject("options of the bridge", Facts.look_at_options, ()),
     Subject("owners", Facts.look_at_owners, OWNERS),
@@ -477,29 +460,20 @@ SUBJECTS = (
 
 def examine(node: Node) -> Findings:
     """Return all findings about a node."""
-    facts = Facts(node)
     findings = Findings()
     findings.root = node.root
+    facts = Facts(node, findings)
     for subject in SUBJECTS:
         findings.subject = subject.name
         try:
-            subject.look(facts, findings)
-        except Exception as error:  # the other subjects count
+            subject.look(facts)
+            for rule in subject.rules:
+                rule.add_to(facts)
+        except OSError as error:  # the other subjects count
             facts.is_whole = False
-            _add_unseen(findings, error)
-            continue
-        for rule in subject.rules:
-            try:
-                rule.add_to(findings, facts)
-            except Exception as error:  # and so do the other rules
-                _add_unseen(findings, error)
+            findings.add(UNSEEN, "unseen", reason(error))
+        except Exception as error:  # without the text of a bug, which may quote a file
+            facts.is_whole = False
+            text = f"nri doctor failed here: {type(error).__name__}"
+            findings.add(UNSEEN, "failed", text, "please report this as a bug")
     return findings
-
-
-def _add_unseen(findings: Findings, error: Exception) -> None:
-    """Add that something could not be looked at; the text of a bug is left out, since it may quote a file."""
-    if isinstance(error, OSError):
-        findings.add(UNSEEN, "unseen", reason(error))
-        return
-    text = f"nri doctor failed here: {type(error).__name__}"
-    findings.add(UNSEEN, "failed", text, "please report this as a bug")

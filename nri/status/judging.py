@@ -44,15 +44,15 @@ class Verdict:
 
     :ivar code: ``WELL``, ``DEGRADED`` or ``NO_BRIDGE``.
     :ivar reasons: why it is not well; a sentence of what is there if it is.
-    :ivar causes: the same without what plugins and files say, which may quote values.
+    :ivar causes: why a status is not well, without what plugins and files say, which may quote values.
     """
 
     __slots__ = ("causes", "code", "reasons")
 
-    def __init__(self, code: int, reasons: list[str], causes: list[str] | None = None) -> None:
+    def __init__(self, code: int, reasons: list[str], causes: Sequence[str] = ()) -> None:
         self.code = code
         self.reasons = reasons
-        self.causes = reasons if causes is None else causes
+        self.causes = causes
 
     @property
     def word(self) -> str:

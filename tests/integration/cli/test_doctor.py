@@ -29,7 +29,7 @@ def test_page_json_and_status_agree(
     monkeypatch.setattr(doctor, "examine", lambda *_, **__: found(*levels))
     page = inside("doctor")
     assert (page.status, page.stderr) == (status, "")
-    assert ("1 thing is wrong" if status else "nothing is wrong") in page.stdout
+    assert ("1 fault" if status else "nothing is wrong") in page.stdout
     assert ("-> fix it" in page.stdout) == bool(status)
     assert "\x1b" not in page.stdout
     assert max(map(len, page.stdout.splitlines())) <= 80
