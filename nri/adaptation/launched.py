@@ -89,6 +89,19 @@ class LaunchedPlugin:
         return status
 
 
+class NotLaunched:
+    """In place of the process of a plugin that the runtime has not launched: it connects, and then says its name."""
+
+    index = "??"
+    name = "plugin"
+
+    def drain(self) -> None:
+        """Hand out nothing: it prints what it prints."""
+
+    def end(self) -> None:
+        """Leave it alone."""
+
+
 def parse_name(file: str) -> tuple[str, str]:
     """Return the index and name of the executable ``NN-name``.
 

@@ -60,7 +60,7 @@ class LifecycleEvent:
 
 def pod_of(request: Request) -> api.PodSandbox:
     """Return the pod of a v0.1 ``create`` about its sandbox, as a runtime describes it."""
-    spec = request.spec or Spec()
+    spec = request.shown
     path = spec.cgroups_path
     kubelet = {}
     for key in ("name", "namespace", "uid"):
@@ -83,19 +83,11 @@ def pod_of(request: Request) -> api.PodSandbox:
 
 def container_of(pod: api.PodSandbox, name: str, request: Request) -> api.Container:
     """Return the container of a v0.1 ``setup``, as a runtime describes it when it is about to be created."""
-    spec = request.spec or Spec()
-    linux = {
-        **(spec.linux or {}),
-        "resources": spec.resources or {},
-        "cgroupsPath": spec.cgroups_path,
-    }
-    config = {
-        "process": spec.process or {},
-        "mounts": spec.mounts or [],
-        "hooks": spec.hooks or {},
-        "linux": linux,
-    }
-    container = oci.container_from_oci(config)
+    spec = request.shown
+    shown = spec.to_value()
+    linux = {"resources": spec.resources or {}, "cgroupsPath": spec.cgroups_path}
+    shown["linux"] = shown.get("linux", {}) | linux
+    container = oci.container_from_oci(shown)
     container.linux.namespaces.extend(_namespaces(spec))
     container.id = request.id
     container.pod_sandbox_id = pod.id

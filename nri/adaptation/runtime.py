@@ -33,7 +33,7 @@ from google.protobuf.message import Message
 
 from nri.adaptation.errors import AdaptationError, EventError
 from nri.adaptation.fields import of_resources
-from nri.adaptation.launched import LaunchedPlugin, configuration, discover
+from nri.adaptation.launched import LaunchedPlugin, NotLaunched, configuration, discover
 from nri.adaptation.merging import Merger, apply
 from nri.adaptation.store import MAX_PART, Store, parts
 from nri.errors import NRIError, escape
@@ -357,6 +357,8 @@ def _change(event: int, container: Any, merger: Merger) -> None:
 RPCS = (0, 12)
 """The first NRI that has a method for each event; before, most come as StateChange."""
 
+_NOT_LAUNCHED = NotLaunched()
+
 Answer = TypeVar("Answer", bound="Message")
 
 
@@ -391,13 +393,10 @@ class PluginConnection:
         sock: socket.socket,
         runtime: Runtime,
         config: str = "",
-        process: LaunchedPlugin | None = None,
+        process: LaunchedPlugin | NotLaunched = _NOT_LAUNCHED,
     ) -> None:
-        self.index = "??"
-        self.base = "plugin"
-        if process is not None:
-            self.index = process.index
-            self.base = process.name
+        self.index = process.index
+        self.base = process.name
         self.process = process
         self._runtime = runtime
         self._config = config
@@ -528,13 +527,12 @@ class PluginConnection:
             log.info("connection to plugin %s closed: %s", self.name, reason)
             self._registered.set()
         finally:
-            if self.process is not None:
-                self.process.end()
+            self.process.end()
 
     def _register(self, request: api.RegisterPluginRequest, call: Call) -> api.Empty:
         if self._registered.is_set():
             raise StatusError(Code.FAILED_PRECONDITION, f"{self.name} is registered")
-        if self.process is None:  # a launched plugin keeps the name of its file
+        if self.process is _NOT_LAUNCHED:  # a launched plugin keeps the name of its file
             self._refusal = names.find_fault(request.plugin_name, request.plugin_idx)
             if self._refusal:
                 self._registered.set()
@@ -601,8 +599,7 @@ class PluginConnection:
         error: NRIError | None,
     ) -> Exchange:
         seconds = time.monotonic() - started
-        if self.process is not None:
-            self.process.drain()  # report the lines that it printed before its answer
+        self.process.drain()  # report the lines that it printed before its answer
         exchange = Exchange(
             event=event,
             plugin=self.name,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from nri.adjust.apply import clean
 from nri.types import DecodeError
+from nri.types.demanding import demand
 from nri.types.gojson import describe, shorten
 from nri.types.oci_values import (
     CDI_DEVICE,
@@ -29,7 +30,6 @@ from nri.types.oci_values import (
     flags,
 )
 from nri.types.table import FLAG, PATH, Key, Map, Rule, Table, array, number, text, words
-from nri.types.table_explained import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -279,8 +279,7 @@ def read_adjust(value: object) -> dict[str, Any]:
     """
     if value is None:
         return {}
-    if not ADJUST.accepts(value):
-        raise refusal(ADJUST, value, "adjust")
+    demand(ADJUST, value, "adjust")
     adjust: dict[str, Any] = without_nulls(ADJUST, value)
     if adjust.get("args") == []:
         del adjust["args"]  # for NRI, too, it says nothing
@@ -291,8 +290,7 @@ def read_adjust(value: object) -> dict[str, Any]:
 
 def read_updates(value: object) -> list[dict[str, Any]]:
     """Return ``updates`` that keep the rules, as ``read_adjust``."""
-    if not UPDATES.accepts(value):
-        raise refusal(UPDATES, value, "updates")
+    demand(UPDATES, value, "updates")
     updates: list[dict[str, Any]] = without_nulls(UPDATES, value)
     for index, update in enumerate(updates):
         for path, wrong in _of_resources(update["resources"], f"updates[{index}].resources"):

@@ -82,7 +82,7 @@ def invoke(
     request, config = _subject(state, request_file, spec_file, container, pid)
     more = options.pairs("--annotation", annotations)
     if more:
-        spec = request.spec or spec_from_oci({})
+        spec = request.shown
         request = request.replace(spec=spec.replace(annotations={**spec.annotations, **more}))
     request = request.replace(labels={**request.labels, **options.pairs("--label", labels)})
     # prepare_process() changes the directory.
@@ -131,7 +131,7 @@ def _changes(request: Request, config: dict[str, Any] | None) -> Changes:
     :param config: the container's OCI configuration; None to make it from the request, whose host may have shown
         less than an OCI runtime has.
     """
-    spec = request.spec or spec_from_oci({})
+    spec = request.shown
     abilities = OCIAbilities("an OCI runtime", lambda: NEWEST_OCI)
     if config is None:
         abilities.extensions = Abilities.extensions | request.extensions

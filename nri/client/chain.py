@@ -27,7 +27,7 @@ from nri.errors import NRIError
 from nri.process.conversation import MAX_OUTPUT, NEVER, BrokenOffError, readable
 from nri.types import DecodeError
 from nri.types.gojson import shorten
-from nri.types.v1 import EXTENSIONS, RELEASE, Request, Result, Spec, State
+from nri.types.v1 import EXTENSIONS, RELEASE, Request, Result, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -433,7 +433,7 @@ def as_shown(request: Request, changes: Changes) -> Request:
         spec = spec_from_oci(changes.config, adjustable=True)
         return request.replace(spec=spec, extensions=changes.abilities.extensions)
     if request.state == State.RESIZE:
-        spec = request.spec or Spec()
+        spec = request.shown
         resources = changes.resources(request.id, spec.resources)
         return request.replace(
             spec=spec.replace(resources=resources), extensions={"adjust": EXTENSIONS["adjust"]}

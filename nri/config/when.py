@@ -10,6 +10,7 @@ the pattern.
 from __future__ import annotations
 
 from nri.types import gojson
+from nri.types.demanding import demand
 from nri.types.gojson import shorten
 from nri.types.table import FLAG, Key, Map, Rule, Table, array, either, text, words
 
@@ -316,10 +317,7 @@ class Condition:
     __slots__ = ("_parts", "_skips", "value")
 
     def __init__(self, value: dict[str, Any]) -> None:
-        if not WHEN.accepts(value):
-            from nri.types.table_explained import refusal
-
-            raise refusal(WHEN, value, "when")
+        demand(WHEN, value, "when")
         parts: list[Part] = []
         if "namespaces" in value:
             parts.append(_Name("namespace", "namespace", value["namespaces"]))

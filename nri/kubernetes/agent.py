@@ -89,18 +89,17 @@ class Agent(Collector):
     def close(self) -> None:
         """Withdraw the devices and the topology."""
         self.devices.close()
-        if self._writer.written is not None:
+        if self._writer.content:
             self._tries.pop("topology", None)
             self._try("topology", self._writer.remove)
 
     def problems(self) -> list[str]:
         """Return what does not work, a line for each fault."""
+        problems = [f"{part}: {reason}" for part, reason in [*self.faults.items()]]
         late = self._clock() - self._looked
         if late > HANGS_AFTER:
-            hangs = [f"has not looked for {late:.0f} s"]
-        else:
-            hangs = []
-        return [f"{part}: {reason}" for part, reason in [*self.faults.items()]] + hangs
+            problems.append(f"has not looked for {late:.0f} s")
+        return problems
 
     def _try(self, part: str, action: Callable[[], object], longest: float = LONGEST_PAUSE) -> None:
         due, pause = self._tries.get(part, (0.0, 0.0))
@@ -137,9 +136,7 @@ class Agent(Collector):
     def _read(self) -> None:
         self._in_use.look()
         if self._in_use.config is None:
-            if self._in_use.rejected:
-                raise ConfigError(self._in_use.rejected)
-            raise NRIError("there is none; expected an entry of konfine")
+            raise ConfigError(self._in_use.rejected)
         conf = conf_of(self._in_use.config)
         record = Record(conf.run, conf.sys)
         record.load()
@@ -178,7 +175,7 @@ class Agent(Collector):
         yield GaugeMetricFamily(PREFIX + "registered", text, float(self.devices.is_registered))
         text = "1 if the kubelet lists the devices of pods (its PodResources API), else 0."
         yield GaugeMetricFamily(PREFIX + "pod_resources", text, float(bool(self._is_listing)))
-        if self._writer.written is not None:
+        if self._writer.content:
             age = self._clock() - self._writer.written
             yield GaugeMetricFamily(
                 PREFIX + "topology_age_seconds", "Seconds since the topology was written.", age

@@ -8,6 +8,7 @@ another exporter has written the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -91,15 +92,15 @@ class TopologyWriter:
 
     :param node: the node's name in the cluster; "" to write nothing.
     :param clock: ``time.monotonic``.
-    :ivar written: when it was written, by the clock; None if it was not.
+    :ivar content: what was written last; empty if nothing was.
+    :ivar written: when that was, by the clock.
     """
 
     def __init__(self, node: str, clock: Callable[[], float]) -> None:
         self._node = node
         self._clock = clock
-        self._client: Client | None = None
-        self._content: dict[str, Any] = {}
-        self.written: float | None = None
+        self.content: dict[str, Any] = {}
+        self.written = -math.inf
 
     def write(self, cpus: NodeCpus) -> None:
         """Write the object if it is due.
@@ -110,14 +111,16 @@ class TopologyWriter:
             return
         content = document(cpus)
         now = self._clock()
-        if self.written is not None:
-            since = now - self.written
-            if since < (AT_LEAST_EVERY if content == self._content else AT_MOST_EVERY):
-                return
+        pause = AT_MOST_EVERY
+        if content == self.content:
+            pause = AT_LEAST_EVERY
+        if now - self.written < pause:
+            return
         labels = {"app.kubernetes.io/managed-by": MANAGER}
         made = _Topology(metadata=ObjectMeta(name=self._node, labels=labels), **content)
         self._try("written", lambda client: client.apply(made, field_manager=MANAGER))
-        self._content, self.written = content, self._clock()
+        self.content = content
+        self.written = self._clock()
 
     def remove(self) -> None:
         """Delete the object, which no one keeps up from now on.
@@ -129,9 +132,7 @@ class TopologyWriter:
     def _try(self, done: str, call: Callable[[Client], object]) -> None:
         fault = f"NodeResourceTopology {self._node} cannot be {done}"
         try:
-            if self._client is None:
-                self._client = Client()
-            call(self._client)
+            call(Client())
         except ApiError as error:
             code = error.response.status_code
             said = shorten(str(error), 300)
@@ -140,7 +141,6 @@ class TopologyWriter:
                 return
             raise NRIError(f"{fault}: {code}: {said}{fix}") from error
         except Exception as error:  # lightkube lets those of its HTTP library through
-            self._client = None
             said = shorten(f"{type(error).__name__}: {error}", 300)
             raise NRIError(
                 f"{fault}: {said}; expected the API server of a cluster, and a service account"

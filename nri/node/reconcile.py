@@ -337,9 +337,7 @@ def _tell(container: Container, state: str, host: Host) -> Verdict:
         if state == State.UPDATE:
             # One that has failed is made up for late.
             facts.is_rewritten = chain.error != ""
-            spec = chain.request.spec
-            resources = None if spec is None else spec.resources
-            facts.see(container.digest, resources)
+            facts.see(container.digest, chain.request.shown.resources)
         elif not chain.error:
             _note_failures(chain, STARTED)
         host.save(container)

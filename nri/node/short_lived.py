@@ -64,7 +64,7 @@ class Known:
     def __init__(self, path: str, about: Request, facts: Facts) -> None:
         self.path = path
         self._about = about
-        self.spec = about.spec or Spec()
+        self.spec = about.shown
         self.facts = facts
 
     @property

@@ -11,6 +11,7 @@ from nri.plugins import shared
 from nri.skel.plugin import Refusal
 from nri.skel.scopes import SCOPES, container_name, suffixes, why_not_allowed
 from nri.types import DecodeError, fields, gojson
+from nri.types.demanding import demand
 from nri.types.gojson import shorten
 from nri.types.jsonobject import fold
 from nri.types.table import Key, Map, Table
@@ -88,11 +89,9 @@ def read(rule: Rule, text: str, where: str) -> Any:
     """
     try:
         value = _as_wanted(rule, _document(text, where), where)
-        if value is None or rule.accepts(value):
-            return value
-        from nri.types.table_explained import refusal
-
-        raise refusal(rule, value, where)
+        if value is not None:
+            demand(rule, value, where)
+        return value
     except DecodeError as error:
         raise Refusal(str(error)) from error
 

@@ -98,10 +98,7 @@ def not_in(class_name: str | None, classes: tuple[str, ...]) -> str:
 
 def cpu_resources(request: Request) -> dict[str, Any]:
     """Return ``linux.resources.cpu`` of the request's container, of any types; empty if there is none."""
-    if request.spec is not None:
-        resources = request.spec.resources
-    else:
-        resources = None
+    resources = request.shown.resources
     if isinstance(resources, dict):
         cpu = resources.get("cpu")
     else:

@@ -316,19 +316,16 @@ def _why_not(plugin: Plugin) -> str:
     if not callable(method) or getattr(method, "__func__", None) is Plugin.invoke:
         return f"class {type(plugin).__name__} {NO_INVOKE}"
     code = getattr(getattr(method, "__func__", None), "__code__", None)
-    has_conf = getattr(plugin, "conf_class", None) is not None
-    if code is not None and not code.co_flags & 0x0C:  # without *args and **kwargs
-        needed = code.co_argcount - len(method.__defaults__ or ())
-        if has_conf and code.co_argcount < 3:
-            return (
-                f"class {type(plugin).__name__} has a conf_class; expected the method "
-                "invoke(self, request, conf)"
-            )
-        if not has_conf and needed > 2:
-            return (
-                f"class {type(plugin).__name__} has no conf_class; expected the method "
-                "invoke(self, request)"
-            )
+    if code is None or code.co_flags & 0x0C:  # with *args or **kwargs
+        return _wrong_attribute(plugin)
+    given = 2
+    expected = "has no conf_class; expected the method invoke(self, request)"
+    if getattr(plugin, "conf_class", None) is not None:
+        given = 3
+        expected = "has a conf_class; expected the method invoke(self, request, conf)"
+    needed = code.co_argcount - len(method.__defaults__ or ())
+    if not needed <= given <= code.co_argcount:
+        return f"class {type(plugin).__name__} {expected}"
     return _wrong_attribute(plugin)
 
 

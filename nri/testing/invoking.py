@@ -11,7 +11,7 @@ from typing import Any
 
 from nri import skel
 from nri.adjust import Abilities, AdjustError, Changes
-from nri.client.oci import oci_from_spec, spec_from_oci
+from nri.client.oci import oci_from_spec
 from nri.process.conversation import BrokenOffError, launch, readable
 from nri.skel import Plugin
 from nri.testing.cgroup_tree import CgroupTree
@@ -133,9 +133,7 @@ def take_changes(request: Request, result: Result) -> None:
 
     :raises nri.adjust.AdjustError: it refuses them; or DecodeError, if they have another form.
     """
-    Changes(Abilities(), oci_from_spec(request.spec or spec_from_oci({}))).take(
-        result.plugin, request, result
-    )
+    Changes(Abilities(), oci_from_spec(request.shown)).take(result.plugin, request, result)
 
 
 def _failed(who: str, ending: str, stderr: str) -> str:

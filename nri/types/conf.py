@@ -15,6 +15,7 @@ is its name in camel case: ``max_size`` is ``maxSize``. A field without a defaul
 from __future__ import annotations
 
 from nri.types import DecodeError, gojson
+from nri.types.demanding import demand
 from nri.types.table import SCHEMA_KEY, Key, Table
 
 TYPE_CHECKING = False
@@ -82,7 +83,7 @@ class Conf:
     """The rule for the JSON value, made of the fields."""
     attributes: dict[str, str] = {}
     """The names of the attributes, by key."""
-    _fields: dict[str, ConfField] = {}  # by key
+    _fields: dict[str, ConfField] = {}  # by attribute
 
     def __init_subclass__(cls, **named: str) -> None:
         """Make the table of the class's fields.
@@ -92,32 +93,26 @@ class Conf:
         """
         own = {name: field for name, field in vars(cls).items() if isinstance(field, ConfField)}
         _check(cls, own)
-        names: dict[str, str] = {}
-        fields: dict[str, ConfField] = {}
-        for name, field in own.items():
+        base = cls._fields
+        cls._fields = {**own, **base, **own}  # those of the base go last
+        cls.attributes = {}
+        keys = []
+        for name, field in cls._fields.items():
             if hasattr(Conf, name):
                 raise TypeError(
                     f"{cls.__name__}.{name}: found a name that every conf has, expected another "
                     "and its key="
                 )
             key = field.key or _camel(name)
-            names[key] = name
-            fields[key] = field
-        for key, name in cls.attributes.items():  # those of the base
-            if name not in own:
-                names[key] = name
-                fields[key] = cls._fields[key]
-        cls.attributes = names
-        cls._fields = fields
-        keys = [field.as_key(key) for key, field in fields.items()]
+            cls.attributes[key] = name
+            keys.append(field.as_key(key))
         if named:
             keys.append(SCHEMA_KEY)
         cls.table = Table(*keys, notes=True, nulls=True, least=0, **named)
 
     def __init__(self, **values: Any) -> None:
         """Take the attributes' values, unchecked; those that are missing have their defaults."""
-        for key, name in self.attributes.items():
-            field = self._fields[key]
+        for name, field in self._fields.items():
             if name not in values:
                 if field.default is REQUIRED:
                     raise TypeError(f"{type(self).__name__}: {name} is missing")
@@ -136,15 +131,12 @@ class Conf:
 
         :raises nri.types.DecodeError: its faults (``MAX_FAULTS``), each as ``conf.KEY: found …, expected …``.
         """
-        given = {} if value is None else value
+        given: Any = {} if value is None else value
+        demand(cls.table, given, "conf", MAX_FAULTS)
         read = cls.table.read(given)
-        if read is None:
-            from nri.types.table_explained import refusal
-
-            raise refusal(cls.table, given, "conf", MAX_FAULTS)
         made = object.__new__(cls)
         for key, name in cls.attributes.items():
-            made.__dict__[name] = cls._fields[key].attribute(read[key])
+            made.__dict__[name] = cls._fields[name].attribute(read[key])
         return made
 
     @classmethod
@@ -208,13 +200,8 @@ def _check(cls: type, own: dict[str, ConfField]) -> None:
     """Raise TypeError for an attribute that the author of a class has meant for a field."""
     for name, kind in cls.__annotations__.items():
         if name not in own and name[:1] != "_" and "ClassVar" not in str(kind):
-            if name in vars(cls):
-                default = f"the default {vars(cls)[name]!r}"
-            else:
-                default = "no default"
             raise TypeError(
-                f"{cls.__name__}.{name}: found {default}, expected a field such as "
-                "fields.integer(…)"
+                f"{cls.__name__}.{name}: found no field, expected one such as fields.integer(…)"
             )
 
 

@@ -95,8 +95,10 @@ def string_map(value: object, where: str) -> dict[str, str]:
     return strings
 
 
-KEEP_EMPTY = (opaque,)
-"""The kinds of fields whose empty values, other than null, are written."""
+EMPTY: tuple[object, ...] = (None, "", 0, {}, ())
+NULL = (None,)
+NOTHING = ()
+"""The values that are not written of a field: all that are empty, only null, none."""
 
 
 def mismatch(value: object, where: str, expected: str) -> DecodeError:
@@ -137,18 +139,21 @@ def elements(parent: dict[str, Any], key: str, where: str = "") -> list[Any]:
 
 
 class Field:
-    """A field of a type: a JSON key and an attribute. With ``omit_empty`` the JSON has no empty value of it.
+    """A field of a type: a JSON key and an attribute.
 
     :param kind: checks a decoded value, whose path is the second argument, and returns the attribute's value.
+    :param omits: ``EMPTY``, ``NULL`` or ``NOTHING``: the values without which the JSON is written.
     """
 
-    __slots__ = ("attribute", "key", "kind", "omit_empty")
+    __slots__ = ("attribute", "key", "kind", "omits")
 
-    def __init__(self, key: str, attribute: str, kind: Kind, *, omit_empty: bool = True) -> None:
+    def __init__(
+        self, key: str, attribute: str, kind: Kind, omits: tuple[object, ...] = EMPTY
+    ) -> None:
         self.key = key
         self.attribute = attribute
         self.kind = kind
-        self.omit_empty = omit_empty
+        self.omits = omits
 
 
 class JSONObject:
@@ -201,7 +206,7 @@ class JSONObject:
         return message
 
     def to_json(self) -> bytes:
-        """Return compact JSON, without the empty values of fields with ``omit_empty``.
+        """Return compact JSON, without the values that fields omit.
 
         :raises EncodeError: when a value is not of its field's kind.
         """
@@ -219,7 +224,7 @@ class JSONObject:
                 item = field.kind(getattr(self, field.attribute), f"{where}.{field.key}")
             except DecodeError as error:
                 raise EncodeError(str(error)) from None
-            if field.omit_empty and _is_empty(field, item):
+            if item in field.omits:
                 continue
             if isinstance(item, tuple):
                 item = list(map(_plain, item))
@@ -255,13 +260,6 @@ class JSONObject:
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
         return f"{type(self).__name__}({inner})"
-
-
-def _is_empty(field: Field, item: Any) -> bool:
-    """Return whether a value is not written with ``omit_empty``."""
-    if item is None:
-        return True
-    return field.kind not in KEEP_EMPTY and item in ("", 0, {}, ())
 
 
 def _plain(item: Any) -> Any:

@@ -19,14 +19,20 @@ if TYPE_CHECKING:
     Path = tuple[str | int, ...]
     Faults = Iterator[tuple[Path, str, bool]]
 
-FIRST = 3
-"""Faults of one value that an error lists, unless its reader wants more."""
-
 _NOTES = {f"^{NOTE_PREFIX}": {"title": "The operator's own notes; no program reads them"}}
 
+_SAYS_NOTHING = {
+    "minLength": 0,
+    "minItems": 0,
+    "minProperties": 0,
+    "uniqueItems": False,
+    "required": [],
+}
+"""Values of keywords that are those of a missing keyword; of any keyword, None is."""
 
-def refusal(rule: Rule, value: object, where: str, limit: int = FIRST) -> DecodeError:
-    """Return the error for a value that *rule* does not accept, or ``rule.read`` of a table: its first faults."""
+
+def refusal(rule: Rule, value: object, where: str, limit: int) -> DecodeError:
+    """Return the error for a value that *rule* does not accept: its first faults."""
     listed = []
     for path, wrong, _ in islice(faults(rule, value), limit):
         listed.append(f"{where}{path_text(path, '.')}: {wrong}")
@@ -36,16 +42,11 @@ def refusal(rule: Rule, value: object, where: str, limit: int = FIRST) -> Decode
 
 def why(rule: Rule, value: object) -> str:
     """Return the fault in *value*, which is not accepted, as a whole, with the right values."""
-    if rule.explain is not None and rule.is_of_kind(value):
-        return rule.explain(value)
-    longest = rule.keywords.get("maxLength")
-    if longest is not None and isinstance(value, str) and len(value) > longest:
-        return f"found {len(value)} characters, expected at most {longest}"
-    if isinstance(value, list) and len(value) < _least(rule):
-        return f"found {len(value)} items, expected at least {_least(rule)}"
+    if rule.is_of_kind(value):
+        said = rule.explain(value)
+        if said:
+            return said
     expected = rule.expected
-    if rule.kind is int and value is not None and not rule.is_of_kind(value):
-        expected = "an integer"
     near = nearest(value, filter(_is_text, rule.keywords.get("enum", ())))
     if near:
         expected += f"; did you mean {near}?"
@@ -56,11 +57,6 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _least(rule: Rule) -> int:
-    """Return the number of items that an array has at least."""
-    return rule.keywords.get("minItems") or 0
-
-
 def faults(rule: Rule, value: object, path: Path = ()) -> Faults:
     """Yield each fault in *value*: its path, a description, and whether the key is wrong, not its value.
 
@@ -68,18 +64,22 @@ def faults(rule: Rule, value: object, path: Path = ()) -> Faults:
     """
     if rule.accepts(value):
         return
-    if isinstance(rule, (Table, Map)) and isinstance(value, dict):
+    rule = _meant(rule, value)
+    if isinstance(value, dict) and isinstance(rule, Table | Map):
         yield from _faults_of_object(rule, value, path)
-        return
-    if rule.kind is list and isinstance(value, list) and len(value) >= _least(rule):
+    elif isinstance(value, list) and rule.kind is list:
         yield from _faults_of_items(rule, value, path)
-        return
+    else:
+        yield path, why(rule, value), False
+
+
+def _meant(rule: Rule, value: object) -> Rule:
+    """Return the alternative of a rule that a value was meant for; the rule itself where there is none."""
     if rule.kind is object:
         for part in rule.parts:
-            if part.is_of_kind(value):  # the alternative that was meant
-                yield from faults(part, value, path)
-                return
-    yield path, why(rule, value), False
+            if part.is_of_kind(value):
+                return part
+    return rule
 
 
 def _faults_of_object(rule: Table | Map, value: dict[str, Any], path: Path) -> Faults:
@@ -132,21 +132,21 @@ def schema(rule: Rule) -> Schema:
         keywords["items"] = schema(rule.parts[0])
     elif rule.parts:
         keywords["anyOf"] = [schema(part) for part in rule.parts]
-    return _without_none(keywords)
+    return _telling(keywords)
 
 
 def _schema_of_table(table: Table) -> Schema:
     properties = {}
     for name, key in table.keys.items():
         own = key.named | schema(key.rule) | key.named | {"default": key.default}
-        properties[name] = _without_none(own)
+        properties[name] = _telling(own)
         if name in table.nullable:
             properties[name] = _or_null(properties[name])
     return {
         "type": "object",
-        "required": table.required or None,
+        "required": table.required,
         "properties": properties,
-        "patternProperties": _NOTES if table.notes else None,
+        "patternProperties": _NOTES if NOTE_PREFIX in table.others else None,
         "additionalProperties": False,
     }
 
@@ -160,7 +160,7 @@ def _keys(table: Table) -> str:
 def _faults_of_keys(table: Table, value: dict[str, Any], path: Path) -> Faults:
     meant = set()
     for name in value:
-        if name in table.keys or table.is_note(name) or table.is_open:
+        if name in table.keys or name.startswith(table.others):
             continue
         near = nearest(name, table.keys)
         meant.add(near)
@@ -206,15 +206,19 @@ def _behind_a_dash(names: Schema) -> Schema:
 
 
 def _faults_of_items(rule: Rule, value: list[Any], path: Path) -> Faults:
+    least = rule.keywords["minItems"]
+    if len(value) < least:
+        yield path, f"found {len(value)} items, expected at least {least}", False
+        return
     item = rule.parts[0]
     is_unique = rule.keywords["uniqueItems"]
     seen = set()
     for index, element in enumerate(value):
         if not item.accepts(element):
             yield from faults(item, element, (*path, index))
-        elif is_unique and element in seen:
-            yield (*path, index), f"found {describe(element)} again, expected it once", False
         elif is_unique:
+            if element in seen:
+                yield (*path, index), f"found {describe(element)} again, expected it once", False
             seen.add(element)
 
 
@@ -229,5 +233,6 @@ def _or_null(keywords: Schema) -> Schema:
     return keywords
 
 
-def _without_none(keywords: Schema) -> Schema:
-    return {name: value for name, value in keywords.items() if value is not None}
+def _telling(keywords: Schema) -> Schema:
+    """Return the keywords of a schema without those that say nothing."""
+    return {name: value for name, value in keywords.items() if value != _SAYS_NOTHING.get(name)}

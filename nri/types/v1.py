@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from nri.types import DecodeError, EncodeError
 from nri.types.jsonobject import (
+    NOTHING,
+    NULL,
     Field,
     JSONObject,
     boolean,
@@ -28,6 +30,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any, ClassVar
+
+_NONE: Mapping[str, Any] = {}
 
 VERSION = "0.1"
 """The version of the contract in requests, results and host configurations."""
@@ -121,30 +125,30 @@ class Spec(JSONObject):
     """``linux`` without the keys that this object has: devices, sysctl, seccomp and so on."""
 
     FIELDS = (
-        Field("resources", "resources", opaque, omit_empty=False),
+        Field("resources", "resources", opaque, NOTHING),
         Field("namespaces", "namespaces", string_map),
         Field("cgroupsPath", "cgroups_path", string),
         Field("annotations", "annotations", string_map),
-        Field("process", "process", opaque),
-        Field("mounts", "mounts", opaque),
-        Field("hooks", "hooks", opaque),
-        Field("linux", "linux", opaque),
+        Field("process", "process", opaque, NULL),
+        Field("mounts", "mounts", opaque, NULL),
+        Field("hooks", "hooks", opaque, NULL),
+        Field("linux", "linux", opaque, NULL),
     )
 
     def __init__(  # noqa: PLR0913 - a key each
         self,
         *,
         resources: Any = None,
-        namespaces: Mapping[str, str] | None = None,
+        namespaces: Mapping[str, str] = _NONE,
         cgroups_path: str = "",
-        annotations: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] = _NONE,
         process: Any = None,
         mounts: Any = None,
         hooks: Any = None,
         linux: Any = None,
     ) -> None:
-        namespaces = dict(namespaces or {})
-        annotations = dict(annotations or {})
+        namespaces = dict(namespaces)
+        annotations = dict(annotations)
         self._set(
             resources=resources,
             namespaces=namespaces,
@@ -191,14 +195,14 @@ class Result(JSONObject):
     """Keys of the document that the contract does not know; the next plugins receive them unchanged."""
 
     FIELDS = (
-        Field("plugin", "plugin", string, omit_empty=False),
-        Field("version", "version", string, omit_empty=False),
-        Field("error", "error", string, omit_empty=False),
+        Field("plugin", "plugin", string, NOTHING),
+        Field("version", "version", string, NOTHING),
+        Field("error", "error", string, NOTHING),
         Field("refused", "refused", boolean),
         Field("metadata", "metadata", string_map),
         Field("cgroupsPath", "cgroups_path", string),
-        Field("adjust", "adjust", opaque),
-        Field("updates", "updates", opaque),
+        Field("adjust", "adjust", opaque, NULL),
+        Field("updates", "updates", opaque, NULL),
         Field("podAsked", "pod_asked", boolean),
     )
 
@@ -209,24 +213,24 @@ class Result(JSONObject):
         version: str = VERSION,
         error: str = "",
         refused: bool = False,
-        metadata: Mapping[str, str] | None = None,
+        metadata: Mapping[str, str] = _NONE,
         cgroups_path: str = "",
         adjust: Any = None,
         updates: Any = None,
         pod_asked: bool = False,
-        extra: Mapping[str, Any] | None = None,
+        extra: Mapping[str, Any] = _NONE,
     ) -> None:
         put = object.__setattr__  # a plugin makes one for each request, so no loop
         put(self, "plugin", plugin)
         put(self, "version", version)
         put(self, "error", error)
         put(self, "refused", refused)
-        put(self, "metadata", dict(metadata or {}))
+        put(self, "metadata", dict(metadata))
         put(self, "cgroups_path", cgroups_path)
         put(self, "adjust", adjust)
         put(self, "updates", updates)
         put(self, "pod_asked", pod_asked)
-        put(self, "extra", dict(extra or {}))
+        put(self, "extra", dict(extra))
 
     def to_value(self) -> dict[str, Any]:
         """Return the same as ``JSONObject.to_value``, with ``extra`` after the known keys."""
@@ -298,13 +302,13 @@ class Request(JSONObject):
     author cannot set them. Empty where the host cannot tell (``nri hook``, ``nri-runc``)."""
 
     FIELDS = (
-        Field("conf", "conf", opaque),
-        Field("version", "version", string, omit_empty=False),
-        Field("state", "state", _state, omit_empty=False),
-        Field("id", "id", string, omit_empty=False),
+        Field("conf", "conf", opaque, NULL),
+        Field("version", "version", string, NOTHING),
+        Field("state", "state", _state, NOTHING),
+        Field("id", "id", string, NOTHING),
         Field("sandboxID", "sandbox_id", string),
         Field("pid", "pid", integer),
-        Field("spec", "spec", _spec, omit_empty=False),
+        Field("spec", "spec", _spec, NOTHING),
         Field("labels", "labels", string_map),
         Field("results", "results", _results),
         Field("late", "late", boolean),
@@ -323,12 +327,12 @@ class Request(JSONObject):
         sandbox_id: str = "",
         pid: int = 0,
         spec: Spec | None = None,
-        labels: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] = _NONE,
         conf: Any = None,
         results: Iterable[Result] = (),
         version: str = VERSION,
         late: bool = False,
-        extensions: Mapping[str, int] | None = None,
+        extensions: Mapping[str, int] = _NONE,
         prev_result: Result | None = None,
         release: bool = False,
         undecided: str = "",
@@ -344,10 +348,10 @@ class Request(JSONObject):
             spec=spec,
         )
         self._set(
-            labels=dict(labels or {}),
+            labels=dict(labels),
             results=tuple(results),
             late=late,
-            extensions=dict(extensions or {}),
+            extensions=dict(extensions),
         )
         self._set(prev_result=prev_result, release=release, undecided=undecided)
         self._set(own_annotations=tuple(own_annotations))
@@ -358,14 +362,19 @@ class Request(JSONObject):
         return self.id == self.sandbox_id
 
     @property
+    def shown(self) -> Spec:
+        """``spec``; an empty one where the host has sent none."""
+        return self.spec or Spec()
+
+    @property
     def annotations(self) -> dict[str, str]:
         """The container's annotations, ``spec.annotations``; with the bridge also its pod's."""
-        return self.spec.annotations if self.spec is not None else {}
+        return self.shown.annotations
 
     @property
     def cgroups_path(self) -> str:
         """The runtime's path of the container's cgroup, ``spec.cgroupsPath``; "" if none is known."""
-        return self.spec.cgroups_path if self.spec is not None else ""
+        return self.shown.cgroups_path
 
     @property
     def namespace(self) -> str:
@@ -376,7 +385,7 @@ class Request(JSONObject):
         self,
         plugin: str,
         *,
-        metadata: Mapping[str, str] | None = None,
+        metadata: Mapping[str, str] = _NONE,
         error: str = "",
         adjust: dict[str, Any] | None = None,
         updates: list[dict[str, Any]] | None = None,

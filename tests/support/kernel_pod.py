@@ -18,7 +18,7 @@ from tests.support.real_cgroups import Real, real_cgroups
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 SOURCE = str(Path(__file__).parents[2])
 POD = "/kubepods/poda1"
@@ -56,7 +56,7 @@ def run(
     pid: int = 0,
     annotations: dict[str, str] | None = None,
     id_: str = "redis",
-    labels: dict[str, str] | None = None,
+    labels: Mapping[str, str] = {},
     says: bytes = b"",
     **more: Any,
 ) -> Result:

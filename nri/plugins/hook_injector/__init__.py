@@ -13,7 +13,7 @@ from nri.skel import Plugin, why_not_allowed
 from nri.types import fields
 from nri.types.conf import Conf
 from nri.types.gojson import shorten
-from nri.types.v1 import State
+from nri.types.v1 import Spec, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class HookInjector(Plugin):
             return [{"message": str(error)}]
         for path, file in hooks:
             try:
-                is_met(file["when"], Subject(None))
+                is_met(file["when"], Subject(Spec()))
             except PatternError as error:
                 wrong.append(
                     {"message": str(error), "file": path, "path": error.path, "atKey": error.is_key}
@@ -83,7 +83,7 @@ def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -
     from nri.plugins.hook_injector.hook_files import Subject, is_met, read_dirs
 
     why_not = why_not_allowed(request, conf.allow["annotations"], "allow.annotations")
-    container = Subject(request.spec)
+    container = Subject(request.shown)
     hooks: dict[str, list[Any]] = {}
     names = []
     for path, file in read_dirs(conf.dirs, DIRS, conf.run):

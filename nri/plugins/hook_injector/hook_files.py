@@ -17,6 +17,7 @@ from nri import trust
 from nri.errors import NRIError, escape
 from nri.files import UnfitFileError, read_regular, replace
 from nri.types import DecodeError, gojson
+from nri.types.demanding import demand
 from nri.types.gojson import describe, shorten
 from nri.types.jsonobject import fold
 from nri.types.oci_values import HOOK_TIMEOUT, HOOKS
@@ -206,10 +207,7 @@ def read_file(path: str) -> HookFile:
         if not isinstance(value, dict):
             raise DecodeError(f"found {describe(value)}, expected an object")
         hook_file: HookFile = _known(_FILE, value)
-        if not _FILE.accepts(hook_file):
-            from nri.types.table_explained import refusal
-
-            raise refusal(_FILE, hook_file, "")
+        demand(_FILE, hook_file, "")
         if all(item in ([], {}) for item in hook_file["when"].values()):
             raise DecodeError(f"when: no condition, expected one of {', '.join(_WHEN.keys)}")
     except DecodeError as error:
@@ -239,13 +237,10 @@ def _known(rule: Rule, value: Any) -> Any:
 class Subject:
     """The parts of a container that conditions are about."""
 
-    def __init__(self, spec: Spec | None) -> None:
-        self.annotations: Mapping[str, str] = {}
+    def __init__(self, spec: Spec) -> None:
+        self.annotations: Mapping[str, str] = spec.annotations
         self.command: str | None = None
         self.has_bind_mounts = False
-        if spec is None:
-            return
-        self.annotations = spec.annotations
         if _PROCESS.accepts(spec.process):
             self.command = spec.process["args"][0]
         if isinstance(spec.mounts, list):

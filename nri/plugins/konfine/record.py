@@ -19,6 +19,7 @@ from nri.cgroups import CpuListError, knobs, parse_cpus, render_cpus
 from nri.cgroups.topology import Topology
 from nri.errors import NRIError
 from nri.types import DecodeError, fields, gojson
+from nri.types.demanding import demand
 from nri.types.table import (
     FLAG,
     Key,
@@ -226,11 +227,11 @@ class Record:
         if isinstance(value, dict) and value.get("boot") != _boot():
             self.rebuilt = "it was of another boot"
             return
-        if not document.accepts(value):
-            from nri.types.table_explained import refusal
-
+        try:
+            demand(document, value, FILE)
+        except DecodeError:
             self._keep_right(value)
-            raise refusal(document, value, FILE)
+            raise
         self.containers = value["containers"]
         self.pools = value["pools"]
         self.conf = value["conf"]

@@ -60,14 +60,16 @@ def container_to_oci(container: Container, annotations: Mapping[str, str]) -> di
     config: dict[str, Any] = {
         "annotations": dict(annotations),
         "process": process | _to_oci(linux, "oom_score_adj", "io_priority", "scheduler"),
-        "mounts": [_to_oci(mount) for mount in container.mounts],
+        "mounts": [],
         "linux": {
             "resources": resources_to_oci(resources_of(linux)),
-            "namespaces": [_to_oci(namespace) for namespace in linux.namespaces],
+            "namespaces": [],
             "cgroupsPath": linux.cgroups_path,
-            "devices": [_to_oci(device) for device in linux.devices],
+            "devices": [],
+            **_to_oci(linux, "namespaces", "devices"),
             **_to_oci(linux, "sysctl", "net_devices", "seccomp_policy", "rdt"),
         },
+        **_to_oci(container, "mounts"),
     }
     hooks = _to_oci(container.hooks)
     if hooks:
@@ -194,12 +196,12 @@ class _Field:
         if field.enum_type is not None:
             numbers = field.enum_type.values_by_number
             self._to_oci = {number: word.name for number, word in numbers.items()}.__getitem__
-        elif of is not None and of.name.startswith("Optional"):
-            self._to_message = _optional
-            self._to_oci = _plain
         elif of is not None:
             self._to_message = functools.partial(_from_oci, of)
             self._to_oci = _to_oci
+            if of.name.startswith("Optional"):
+                self._to_message = _optional
+                self._to_oci = _plain
 
     def in_message(self, item: Any) -> Any:
         """Return the value of the message's field for the value of OCI's key."""

@@ -103,10 +103,10 @@ class RuntimeInfo:
     version: str
     nri_version: str = ""
     """Version of the NRI that it was built with, as it sends it; "" up to NRI 0.11."""
-    registration_timeout: float | None = None
-    """Seconds; None up to NRI 0.6, which does not send it."""
-    request_timeout: float | None = None
-    """Seconds that a plugin has for a request; None up to NRI 0.6."""
+    registration_timeout: float = 0.0
+    """Seconds; 0 up to NRI 0.6, which does not send it."""
+    request_timeout: float = 0.0
+    """Seconds that a plugin has for a request; 0 up to NRI 0.6."""
 
     @property
     def knows(self) -> int:
@@ -217,12 +217,10 @@ def handlers(plugin: V2Plugin) -> dict[int, EventHandler]:
     :raises NRIError: when it defines no handler: such a plugin would be subscribed to all. Or when a method has
         nearly the name of a handler, and would never be called.
     """
-    own = set()
-    for class_ in type(plugin).__mro__:
-        own |= {name for name, value in vars(class_).items() if callable(value)}
-
     known = {name.replace("_", ""): name for name in (*HANDLERS.values(), *_METHODS)}
-    for name in sorted(name for name in own - {*known.values()} if not name.startswith("_")):
+    for name in sorted({*dir(type(plugin))} - {*known.values()}):
+        if name.startswith("_") or not callable(getattr(type(plugin), name)):
+            continue
         if near := difflib.get_close_matches(
             name.replace("_", "").lower(), known, n=1, cutoff=0.85
         ):

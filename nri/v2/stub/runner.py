@@ -23,7 +23,7 @@ from nri.v2.api import ContainerUpdate, events
 from nri.v2.api.names import SOCKET_VARIABLE
 from nri.v2.mux import ClosedError, inherited_socket
 from nri.v2.stub.plugin import Identity, RuntimeInfo, V2Plugin, handlers
-from nri.v2.stub.session import Session
+from nri.v2.stub.session import REGISTRATION_TIMEOUT, Session
 
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 0.8
@@ -40,8 +40,7 @@ class Runner:
     :param path: the runtime's socket, for a plugin that no runtime has launched.
     :param sock: a connected stream socket to use instead of the environment's and of ``path``. It belongs to the
         runner, which closes it, and does not connect again.
-    :param registration_timeout: seconds that a runtime has to register the plugin, and then to configure it; by
-        default 5.
+    :param registration_timeout: seconds that a runtime has to register the plugin, and then to configure it.
     :param build: the plugin's build, which the log shows beside its name.
     :raises NRIError: when the name or index is unknown, the plugin handles no event, or a socket is not connected.
     """
@@ -56,7 +55,7 @@ class Runner:
         sock: socket.socket | None = None,
         environment: Mapping[str, str] = os.environ,
         executable: str = "",
-        registration_timeout: float | None = None,
+        registration_timeout: float = REGISTRATION_TIMEOUT,
         build: str = "",
     ) -> None:
         handlers(plugin)  # raises early
@@ -138,7 +137,7 @@ class Runner:
 
     def _on(self, sock: socket.socket) -> Session:
         session = Session(self._plugin, self.identity, sock)
-        session.registration_timeout = self._registration_timeout or session.registration_timeout
+        session.registration_timeout = self._registration_timeout
         return session
 
     def _serve(self, session: Session) -> ClosedError:
@@ -161,7 +160,7 @@ def run(
     index: str = "",
     path: str = DEFAULT_SOCKET,
     sock: socket.socket | None = None,
-    registration_timeout: float | None = None,
+    registration_timeout: float = REGISTRATION_TIMEOUT,
 ) -> None:
     """Serve ``plugin``: until its connection is closed, if a runtime launched it or ``sock`` is given; else for ever.
 

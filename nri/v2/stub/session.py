@@ -146,8 +146,8 @@ class Session:
             name=request.runtime_name,
             version=request.runtime_version,
             nri_version=request.NRI_version,
-            registration_timeout=request.registration_timeout / 1000 or None,
-            request_timeout=request.request_timeout / 1000 or None,
+            registration_timeout=request.registration_timeout / 1000,
+            request_timeout=request.request_timeout / 1000,
         )
         answer = self._plugin.configure(request.config, runtime)
         wanted = events.mask(_chosen_events(answer, self._handlers))

@@ -54,18 +54,17 @@ class RPCClient(Receiver):
         :raises NRIError: when the connection is closed.
         """
         envelope = Request(service=service, method=method, payload=request.SerializeToString())
+        within = threading.TIMEOUT_MAX
         if timeout is not None:
             envelope.timeout_nano = max(1, int(timeout * 1e9))
+            within = min(timeout, within)
         data = envelope.SerializeToString()
         if len(data) > self.max_request:
             fault = f"a request of {len(data)} bytes, at most {self.max_request} can be sent"
             raise StatusError(Code.RESOURCE_EXHAUSTED, fault)
         started = time.monotonic()
         stream, pending = self._send(data)
-        left = None
-        if timeout is not None:
-            left = max(0.0, timeout - (time.monotonic() - started))
-            left = min(left, threading.TIMEOUT_MAX)
+        left = max(0.0, within - (time.monotonic() - started))
         try:
             answer = pending.get(timeout=left)
         except Empty:

@@ -138,8 +138,7 @@ class RPCServer(Receiver):
                 log.debug("dropped a message of type %d on stream %d", message.type, message.stream)
                 continue
             try:
-                if (job := self._job_of(message)) is not None:
-                    jobs.append(job)
+                jobs.append(self._job_of(message))
             except StatusError as error:
                 now = time.monotonic()
                 oldest = self._refused[0]
@@ -184,8 +183,8 @@ class RPCServer(Receiver):
                 fault = f"{call.method} was not done within its deadline"
                 self._respond(call.stream, _failure(Code.DEADLINE_EXCEEDED, fault))
 
-    def _job_of(self, message: codec.MessageFrame | codec.Oversized) -> Job | None:
-        """Return the job that serves a request; None when the connection is closed.
+    def _job_of(self, message: codec.MessageFrame | codec.Oversized) -> Job:
+        """Return the job that serves a request; it does nothing when the connection is closed.
 
         :raises StatusError: when the request is refused.
         """
@@ -216,7 +215,7 @@ class RPCServer(Receiver):
         call = Call(stream, request, self._early)
         with self._changed:
             if self._closed:  # by another thread meanwhile
-                return None
+                return _ignore
             # A client makes a call when the one before has returned, or when it has abandoned that.
             abandoned = list(self._calls.values())
             self._calls[stream] = call
@@ -248,10 +247,8 @@ class RPCServer(Receiver):
             return _failure(error.code, error.message)
         except NRIError as error:
             return _failure(Code.UNKNOWN, escape(str(error)))
-        except KeyboardInterrupt:
-            raise
         # Also sys.exit(), which would end the thread without an answer.
-        except BaseException as error:
+        except (Exception, SystemExit) as error:
             log.exception("%s failed", call.method)
             return _failure(Code.UNKNOWN, escape(str(error)) or type(error).__name__)
 

@@ -26,6 +26,7 @@ DEVICE = {"path": "/dev/x", "type": "c", "major": 1, "minor": 3}
 CORE = {"type": "RLIMIT_CORE", "hard": 1, "soft": 1}
 PAGES = {"pageSize": "2MB", "limit": 1}
 BIND = "expected an absolute path without '..' for a bind mount"
+UINT64 = f"an integer from 0 to {2**64 - 1}"
 NEEDED = "missing, expected it for a device that is not removed"
 
 
@@ -91,10 +92,13 @@ WRONG: list[tuple[Any, str]] = [
         ".linux.namespaces[1].type: found the string 'pid' again, expected it once",
     ),
     ({"mounts": {"/d": {"options": ["bind"]}}}, f".mounts./d.source: found the string '', {BIND}"),
-    (in_linux(oomScoreAdj=1.0), ".linux.oomScoreAdj: found the number 1.0, expected an integer"),
+    (
+        in_linux(oomScoreAdj=1.0),
+        ".linux.oomScoreAdj: found the number 1.0, expected an integer from -1000 to 1000",
+    ),
     (
         in_resources(cpu={"shares": True}),
-        ".linux.resources.cpu.shares: found the boolean true, expected an integer",
+        f".linux.resources.cpu.shares: found the boolean true, expected {UINT64}",
     ),
     (
         in_resources(unified={"../x": "1"}),

@@ -1,6 +1,7 @@
 """One run of a sample plugin on a made-up tree of cgroups: a pod with a container, in v1 or v2."""
 
 import io
+from collections.abc import Mapping
 from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ class PluginNode:
         state: str = "create",
         path: str = CONTAINER,
         resources: Any = None,
-        annotations: dict[str, str] | None = None,
+        annotations: Mapping[str, str] = {},
         **changes: Any,
     ) -> Result:
         """Run the plugin, with a request that a test may make as bad as it likes."""

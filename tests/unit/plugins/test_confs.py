@@ -51,7 +51,7 @@ def allowing(*properties: str) -> Confs:
 RESERVED_NUMBERS: list[tuple[Any, str]] = [
     ([0, 8191, 0], ""),
     (0, ": found the number 0, expected an array of CPU numbers, or"),
-    (["0"], "[0]: found the string '0', expected an integer"),
+    (["0"], "[0]: found the string '0', expected the number of a CPU, 0 to 8191"),
     ([-1], "[0]: found the number -1, expected the number of a CPU, 0 to 8191"),
     ([8192], "[0]: found the number 8192, expected the number of a CPU"),
 ]

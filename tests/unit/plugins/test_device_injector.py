@@ -159,10 +159,10 @@ def test_only_a_container_that_is_set_up_is_adjusted() -> None:
 
 def test_host_that_would_drop_the_adjustment_gets_an_error() -> None:
     said = {"devices.nri.io": json.dumps([NULL])}
-    message = error(PLUGIN, said, EVERYTHING, extensions=None)
+    message = error(PLUGIN, said, EVERYTHING, extensions={})
     assert message.startswith("the request lacks the extension adjust: this host would drop")
-    assert run(PLUGIN, said, extensions=None).error == ""
-    assert run(PLUGIN, {}, EVERYTHING, extensions=None).error == ""
+    assert run(PLUGIN, said, extensions={}).error == ""
+    assert run(PLUGIN, {}, EVERYTHING, extensions={}).error == ""
 
 
 # Who may ask

@@ -1,5 +1,7 @@
 """Annotations with a scope."""
 
+from collections.abc import Mapping
+
 from nri.skel import scoped
 from nri.types.v1 import Request, Spec
 
@@ -8,7 +10,7 @@ KEY = "qos.example"
 
 
 def request(
-    annotations: dict[str, str] | None = None, labels: dict[str, str] | None = None, id: str = "c"
+    annotations: dict[str, str] | None = None, labels: Mapping[str, str] = {}, id: str = "c"
 ) -> Request:
     spec = None if annotations is None else Spec(annotations=annotations)
     return Request(state="create", id=id, sandbox_id="s", spec=spec, labels=labels)

@@ -110,11 +110,11 @@ def test_the_keys_of_a_class_come_before_those_of_its_base() -> None:
         fields.integer("a number", default="x")
 
 
-@pytest.mark.parametrize(("value", "found"), [({"b": 5}, "the default 5"), ({}, "no default")])
-def test_attribute_that_is_no_field_is_refused(value: dict[str, Any], found: str) -> None:
+@pytest.mark.parametrize("value", [{"b": 5}, {}])
+def test_attribute_that_is_no_field_is_refused(value: dict[str, Any]) -> None:
     """It would be no key, and nothing would say so."""
     with pytest.raises(
-        TypeError, match=rf"^Plain\.b: found {found}, expected a field such as fields\.integer"
+        TypeError, match=r"^Plain\.b: found no field, expected one such as fields\.integer"
     ):
         type("Plain", (Conf,), {"__annotations__": {"b": "int"}, **value})
     allowed: Any = type(
@@ -178,7 +178,10 @@ def test_a_rule_of_ones_own_says_what_is_wrong() -> None:
         (path_text(path), wrong)
         for path, wrong, _ in faults_of(Table(Key("a", array(even))), {"a": [2, 3, "4"]})
     ]
-    assert faults == [("a[1]", "3 is odd"), ("a[2]", "found the string '4', expected an integer")]
+    assert faults == [
+        ("a[1]", "3 is odd"),
+        ("a[2]", "found the string '4', expected an even number"),
+    ]
     assert schema_of(Table(Key("a", ANYTHING), nulls=True))["properties"] == {"a": {}}
 
 

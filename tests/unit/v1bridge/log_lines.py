@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def request(
 def step(
     *,
     error: str = "",
-    metadata: dict[str, str] | None = None,
+    metadata: Mapping[str, str] = {},
     plugin: str = "konfine",
     seconds: float = 0.01234,
     policy: str = "",

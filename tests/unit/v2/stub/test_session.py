@@ -107,7 +107,7 @@ def connect() -> Iterator[Connect]:
 @pytest.mark.parametrize(
     ("sent", "expected"),
     [
-        ({}, {"nri_version": "", "registration_timeout": None, "request_timeout": None}),
+        ({}, {"nri_version": "", "registration_timeout": 0.0, "request_timeout": 0.0}),
         (NEW, {"nri_version": "v0.12.2", "registration_timeout": 5.0, "request_timeout": 2.5}),
     ],
     ids=["up to 0.8", "0.12"],
