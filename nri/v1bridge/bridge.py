@@ -125,9 +125,8 @@ class Bridge(stub.V2Plugin):
     def _warn_of_states(self) -> None:
         """Warn of entries that want states for which this runtime has no event."""
         sent = SENDS_ALONE.get(self._runtime, OF_EVENTS)
-        unsent = [state for state in OF_EVENTS if state not in sent]
         client = self.chains.client()
-        for state in unsent:
+        for state in sorted({*OF_EVENTS}.difference(sent)):
             types = ", ".join(types_of(client.chain(state)))
             if types:
                 about = (
@@ -250,11 +249,8 @@ class Bridge(stub.V2Plugin):
 
         :param id_: the event's container, for which the runtime sends an event of its own.
         """
-        others = {}
-        for other, update in changes.updates.items():
-            if other != id_:
-                others[other] = update["resources"]
-
+        others = {**changes.updates}
+        others.pop(id_, None)
         if self._follows:
             self.chains.rewrites(others)
 

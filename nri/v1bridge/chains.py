@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
+import operator
 import threading
 import time
 from collections import deque
@@ -48,6 +50,9 @@ MAX_ERROR = 4096
 
 WRITTEN_AFTER = 0.5
 """Seconds after an answer in which the runtime has written what it asks for, if no event follows."""
+
+MAX_WAIT = 3600.0
+"""Seconds that an event without a deadline waits for the worker."""
 
 MAX_WAITING = 64
 """Chains that wait to be logged and counted; a runtime has fewer events at a time."""
@@ -98,12 +103,10 @@ class Occasion:
         for entry in client.config.plugins:
             result = container.facts.adjusted(entry.key)
             if result is not None:
-                asked.append((entry.type, result))
+                asked.append((entry, result))
         if not asked:
             return []
-        missing = dropped(asked, container.created, subject.container)
-        entries = client.config.plugins
-        return [(entry, missing[entry.type]) for entry in entries if entry.type in missing]
+        return dropped(asked, container.created, subject.container)
 
     def save(self, container: Row | Told) -> None:
         """Write a container's facts."""
@@ -150,9 +153,9 @@ class Chains:
         self._idle = threading.Condition(self._lock)
         self._tidying = threading.Lock()
         self._has_late = False  # an event has left work for the worker
-        # The resources that the runtime writes, by id, not on record yet.
-        self._rewriting: dict[str, Any] = {}
-        self._followed: set[str] = set()  # the ids whose update follows
+        # The updates that the runtime writes, by id, not on record yet.
+        self._rewriting: dict[str, Mapping[str, Any]] = {}
+        self._followed: set[Row] = set()  # the rows whose update follows
         self._rewritten_at = 0.0  # when it has written them, if no event comes before
         self.memory = Memory()
         self.late = Worker(
@@ -244,14 +247,11 @@ class Chains:
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
     ) -> None:
         """Take what exists; ``start`` begins with what is due."""
+        names = {pod.id: f"{pod.namespace}/{pod.name}" for pod in pods}
         id_ = own_pod(containers)
-        self.own_pod = "", ""
+        self.own_pod = id_, names.get(id_, "")
         existing = {container.id for container in containers}
-        for pod in pods:
-            existing.add(pod.id)
-            if pod.id == id_:
-                self.own_pod = pod.id, f"{pod.namespace}/{pod.name}"
-        self.memory.synchronize(living(pods, containers), existing)
+        self.memory.synchronize(living(pods, containers), existing | names.keys())
 
     def start(self) -> None:
         """Begin with what is due."""
@@ -273,13 +273,13 @@ class Chains:
         own, _ = self.own_pod
         return own == "" or request.sandbox_id != own
 
-    def rewrites(self, updates: Mapping[str, Any]) -> None:
+    def rewrites(self, updates: Mapping[str, Mapping[str, Any]]) -> None:
         """Note containers whose resources the runtime writes as a whole when it gets this event's answer.
 
         What plugins have written themselves is gone then, so an ``update`` follows. Runtimes write before they send
         the next event (containerd and CRI-O hold one lock over both), and soon.
 
-        :param updates: the new resources, by the container's id.
+        :param updates: what the answer asks for, by the container's id.
         """
         with self._lock:
             self._rewriting |= updates
@@ -300,9 +300,9 @@ class Chains:
         with self._lock:
             if time.monotonic() < self._rewritten_at:
                 return
-            ids = self._followed
+            rows = self._followed
             self._followed = set()
-        self._has_late |= self.memory.make_due(ids)
+        self._has_late |= self.memory.make_due(rows)
 
     def idle(self) -> None:
         """Do what no event waits for."""
@@ -321,10 +321,8 @@ class Chains:
         until = time.monotonic() + timeout
         is_idle = self.late.wait_until_idle(timeout)
         with self._lock:
-            is_idle = (
-                self._idle.wait_for(lambda: self._busy == 0, max(0.0, until - time.monotonic()))
-                and is_idle
-            )
+            left = max(0.0, until - time.monotonic())
+            is_idle &= self._idle.wait_for(lambda: self._busy == 0, left)
         self.note_runs()
         self._log.report(0.0)
         return is_idle
@@ -333,9 +331,11 @@ class Chains:
         """Return what the status says of the memory and the event in progress: docs/status.md."""
         record = self.memory.record
         last, without = self.memory.lacking()
-        counts: dict[str, dict[str, int]] = {}
+        outdated: dict[str, dict[str, Any]] = {}
         for _, due in self.memory.outdated():
-            counts.setdefault(due.entry.type, {REAPPLY: 0, RELEASE: 0})[due.what] += 1
+            plugin = due.entry.type
+            counts = outdated.setdefault(plugin, {"plugin": plugin, REAPPLY: 0, RELEASE: 0})
+            counts[due.what] += 1
         return {
             "lateCreates": self.late.counts(),
             "record": {
@@ -344,7 +344,7 @@ class Chains:
             },
             "withoutPlugins": last,
             "without": without,
-            "outdated": [{"plugin": plugin, **counts[plugin]} for plugin in sorted(counts)],
+            "outdated": sorted(outdated.values(), key=operator.itemgetter("plugin")),
             "ownPod": escape(self.own_pod[1]) or None,
             "inProgress": self._event_now(),
         }
@@ -427,7 +427,7 @@ class Chains:
     def _create(self, subject: Subject, call: Call, host: Occasion) -> Verdict:
         row = self.memory.begin(subject, _half(call))
         if row is None:
-            raise self._still_running(subject.name, State.CREATE)
+            raise self._still_running(subject.name, "try again")
         # Before the configuration is read: what the worker sees later is compared again.
         stamp = self._stamp
         is_refused = host.refuses_starts or subject.container is None
@@ -466,7 +466,7 @@ class Chains:
             self._tidy()
 
         if not self.memory.withdraw(subject.id, _half(call), run_later):
-            raise self._still_running(subject.name, State.DELETE)
+            raise self._still_running(subject.name, "delete runs after it")
         return run(host)
 
     def _refuse_abandoned(self, name: str, state: State, call: Call) -> None:
@@ -475,11 +475,7 @@ class Chains:
             log.warning("%s: %s", escape(name), text)
             raise StatusError(Code.ABORTED, text)
 
-    def _still_running(self, name: str, state: State) -> StatusError:
-        if state == State.DELETE:
-            then = "delete runs after it"
-        else:
-            then = "try again"
+    def _still_running(self, name: str, then: str) -> StatusError:
         message = f"nri v0.1: the late create is still running; {then}"
         log.warning("%s: %s", escape(name), message)
         return StatusError(Code.ABORTED, message)
@@ -599,9 +595,8 @@ class Chains:
             return None
         name, call = now
         seconds = time.monotonic() - call.received
-        if call.deadline is None:
-            allowed = None
-        else:
+        allowed = None
+        if call.deadline < math.inf:
             allowed = round(call.deadline - call.received, 3)
         return {
             "event": call.event,
@@ -626,9 +621,6 @@ def _shown(error: str) -> str:
     return bounded(escape(f"nri v0.1: {error}"), MAX_ERROR)
 
 
-def _half(call: Call) -> float | None:
+def _half(call: Call) -> float:
     """Return the seconds that an event may wait for the worker: its chain needs the rest."""
-    remaining = call.remaining()
-    if remaining is None:
-        return None
-    return remaining / 2
+    return min((call.deadline - time.monotonic()) / 2, MAX_WAIT)

@@ -37,13 +37,12 @@ class Configuration:
         doubts: Sequence[str] = (),
         acceptance: Acceptance | AcceptsAll = ACCEPTS_ALL,
     ) -> None:
-        self._doubts = [Fault(file=site.conf_dir, message=f"not known: {one}") for one in doubts]
         if doubts:
-            site = site.replace(record_dir="")
-        self._in_use = InUse(site, acceptance=acceptance)
+            self._in_use: InUse = _Unknown(site, doubts)
+        else:
+            self._in_use = InUse(site, acceptance=acceptance)
         self._lock = threading.Lock()
-        self._hash = ""  # of the configuration in use
-        self._reported: object = ()  # what the log has last
+        self._reported: object = None  # what the log has last
         self._rejected_since: float | None = None
 
     def use(self, site: Site, acceptance: Acceptance | AcceptsAll) -> None:
@@ -56,28 +55,12 @@ class Configuration:
         """Return the configuration in use; no plugins before the first valid one. It raises nothing."""
         in_use = self._in_use
         with self._lock:
-            before = in_use.config
-            was_rejected = bool(in_use.rejected)
             try:
-                if self._doubts:
-                    in_use.rejected = self._doubts
-                else:
-                    in_use.look()
+                in_use.look()
             # Such as no memory, or a module that cannot be loaded.
             except (Exception, SystemExit) as error:
                 in_use.reject(
                     f"cannot be read: {type(error).__name__}: {shorten(str(error), MAX_TEXT)}"
-                )
-            if not in_use.rejected:
-                self._rejected_since = None
-            else:
-                self._rejected_since = self._rejected_since or time.time()
-            is_valid_again = was_rejected and not in_use.rejected
-            is_to_be_said = is_valid_again or in_use.config != before
-            if self.is_known and is_to_be_said:
-                self._hash = self._used.content_hash()
-                log.info(
-                    "configuration: %s", self._names(), extra={"fields": [("hash", self._hash)]}
                 )
             self._report()
             return self._used
@@ -104,7 +87,7 @@ class Configuration:
             return {
                 "files": list(in_use.documents),
                 "missing": list(in_use.lost),
-                "hash": self._hash or None,
+                "hash": self._used.content_hash() if self.is_known else None,
                 "valid": self.is_known and not in_use.rejected,
                 "faults": list(map(str, in_use.rejected)),
                 "since": in_use.since,
@@ -120,14 +103,21 @@ class Configuration:
     def _report(self) -> None:
         """Log what the log does not have yet."""
         in_use = self._in_use
-        news: object = in_use.rejected or in_use.lost
+        news: object = in_use.config, in_use.rejected, in_use.lost
         if news == self._reported:
             return
         self._reported = news
+        if in_use.rejected:
+            self._rejected_since = self._rejected_since or time.time()
+        else:
+            self._rejected_since = None
         if in_use.lost:
             paths = shorten(", ".join(in_use.lost), MAX_TEXT)
             about = "missing, and still in use %s (%s): %s"
             log.error(about, how_long(in_use), self._names(), paths)
+        elif not in_use.rejected:
+            fields = [("hash", self._used.content_hash())]
+            log.info("configuration: %s", self._names(), extra={"fields": fields})
         if self.is_known:
             used = f"still using the last valid one ({self._names()})"
         else:
@@ -138,3 +128,18 @@ class Configuration:
     def _names(self) -> str:
         """Return the types of the plugins in use, for the log."""
         return shorten(", ".join(types_of(self._used.plugins)), MAX_TEXT) or "no plugins"
+
+
+class _Unknown(InUse):
+    """The configuration of a site that is in doubt: no file counts.
+
+    :param doubts: why.
+    """
+
+    def __init__(self, site: Site, doubts: Sequence[str]) -> None:
+        super().__init__(site.replace(record_dir=""))
+        self._doubts = [Fault(file=site.conf_dir, message=f"not known: {one}") for one in doubts]
+
+    def look(self) -> None:
+        """Look at nothing."""
+        self.rejected = self._doubts

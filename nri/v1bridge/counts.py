@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 import time
 from bisect import bisect_left
@@ -56,15 +57,13 @@ class Counts:
             counts["answered"] += 1
             counts["errors"] += call.has_failed
             counts["late"] += call.is_late
-            counts["nearDeadline"] += (
-                call.deadline is not None and seconds > (call.deadline - call.received) / 2
-            )
+            counts["nearDeadline"] += seconds > (call.deadline - call.received) / 2
             _add(counts["seconds"], seconds)
             _add(counts["waiting"], call.begun - call.received)
 
     def events(self) -> list[dict[str, Any]]:
         """Return the events as the status has them, by name."""
-        return [self._events[event] for event in sorted(self._events)]
+        return sorted(self._events.values(), key=operator.itemgetter("event"))
 
     def runs(self, plugin: PluginEntry, binary: str) -> dict[str, Any]:
         """Return what is counted for a plugin, as the status has it.

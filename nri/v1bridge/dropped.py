@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable
+from typing import TypeVar
 
 from nri.adjust.fields import entries, walk
 from nri.types.v1 import Result
@@ -18,6 +19,9 @@ _LOOKED_FOR = ("env", "mounts", "linux.devices")
 
 Part = tuple[str, str]
 """A part of a container: the name of its field in ``adjust``, and its own name."""
+
+Entry = TypeVar("Entry")
+"""What stands for an entry of the configuration."""
 
 
 def parts_of(container: api.Container) -> set[Part]:
@@ -36,16 +40,16 @@ def parts_of(container: api.Container) -> set[Part]:
 
 
 def dropped(
-    results: Iterable[tuple[str, Result]], created: set[Part] | None, container: api.Container
-) -> dict[str, str]:
-    """Return what is missing of what plugins have adjusted, as one line, by the plugin's type.
+    results: Iterable[tuple[Entry, Result]], created: set[Part] | None, container: api.Container
+) -> list[tuple[Entry, str]]:
+    """Return what is missing of what plugins have adjusted, each part with its entry and as one line.
 
-    :param results: those of ``setup``, in the order of the chain, each with the plugin's type.
+    :param results: those of ``setup``, in the order of the chain, each with its entry.
     :param created: the parts of the container as its creation was asked about; None if that is not known.
     :param container: as it is about to start.
     """
     if not container.env or not container.mounts:
-        return {}  # a container has both, so this runtime does not show it as it is
+        return []  # a container has both, so this runtime does not show it as it is
     there = parts_of(container)
     owners, devices = _owners(results)
     for device in container.CDI_devices:
@@ -53,28 +57,30 @@ def dropped(
     # A device adds a variable, a mount, a node or a hook.
     has_added_nothing = created is not None and not there - created - owners.keys()
     if has_added_nothing:
-        for name, type_ in devices.items():
-            owners["cdiDevices", name] = type_
-    lines: dict[str, str] = {}
-    for part, type_ in owners.items():
+        for name, entry in devices.items():
+            owners["cdiDevices", name] = entry
+    missing = []
+    for part, entry in owners.items():
         if part not in there:
             field, name = part
-            lines.setdefault(type_, f"adjust.{field} {name}: the runtime has not applied it")
-    return lines
+            missing.append((entry, f"adjust.{field} {name}: the runtime has not applied it"))
+    return missing
 
 
-def _owners(results: Iterable[tuple[str, Result]]) -> tuple[dict[Part, str], dict[str, str]]:
-    """Return the type of the plugin that has set each part last, and that has asked for each CDI device."""
-    owners: dict[Part, str] = {}
-    devices: dict[str, str] = {}
-    for type_, result in results:
+def _owners(
+    results: Iterable[tuple[Entry, Result]],
+) -> tuple[dict[Part, Entry], dict[str, Entry]]:
+    """Return the entry that has set each part last, and the one that has asked for each CDI device."""
+    owners: dict[Part, Entry] = {}
+    devices: dict[str, Entry] = {}
+    for entry, result in results:
         for field, value in walk(result.adjust or {}):
             if field.name == "cdiDevices":
-                devices |= dict.fromkeys(map(str, value), type_)
+                devices |= dict.fromkeys(map(str, value), entry)
             if field.name not in _LOOKED_FOR:
                 continue
             for name, item in entries(field, value):
                 owners.pop((field.name, name), None)
                 if item is not None:
-                    owners[field.name, name] = type_
+                    owners[field.name, name] = entry
     return owners, devices

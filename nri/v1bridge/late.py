@@ -80,10 +80,9 @@ class Worker:
         self._run = run
         self._options = options
         self._is_alone = is_alone
-        self._is_active = self._is_ending = self._is_started = self._is_new = self._has_reported = (
-            False
-        )
-        self._is_at_work = self._is_stopped = False
+        self._is_active = True
+        self._is_ending = self._is_started = self._is_new = self._has_reported = False
+        self._is_at_work = False
         self._judging = threading.Lock()
         self._begun_at = 0.0  # when the work began that goes on; 0 if none does
         self._ended = Counted()
@@ -96,9 +95,8 @@ class Worker:
         """
         with self._memory.changed:
             if is_new:
-                self._is_stopped = self._is_ending
+                self._is_active = not self._is_ending
                 self._is_new = True
-            self._is_active = not self._is_stopped
             is_started = self._is_started
             self._is_started = True
             self._memory.wake.notify_all()
@@ -118,7 +116,6 @@ class Worker:
         """
         with self._memory.changed:
             self._is_active = False
-            self._is_stopped = True
             self._is_ending |= for_good
             self._memory.wake.notify_all()
         left = self._memory.disconnect()
@@ -131,9 +128,10 @@ class Worker:
     def counts(self) -> dict[str, int]:
         """Return what the status says of late work: docs/status.md."""
         ended = self._ended
+        rows = self._memory.counts()
         return {
-            "waiting": self._memory.count(DUE),
-            "running": self._memory.count(RUNNING),
+            "waiting": rows[DUE],
+            "running": rows[RUNNING],
             "succeeded": ended.succeeded,
             "failed": ended.failed,
             "refused": ended.refused,
@@ -142,7 +140,7 @@ class Worker:
     def wait_until_idle(self, timeout: float) -> bool:
         """Wait until nothing runs, nor a ``delete`` after it, for so many seconds; return whether nothing does."""
         with self._memory.changed:
-            is_idle = lambda: not self._is_at_work and not self._memory.count(RUNNING)  # noqa: E731
+            is_idle = lambda: not self._is_at_work and not self._memory.counts()[RUNNING]  # noqa: E731
             return self._memory.changed.wait_for(is_idle, timeout)
 
     def judge(self) -> int | None:
@@ -162,8 +160,8 @@ class Worker:
             if is_compared or row.state not in (DUE, DONE, FAILED):
                 continue
             is_first = row.state == DUE and row.attempts.count == 0 and not row.facts.is_created
-            if self._judge_one(row, stamp) and is_first:
-                missed += 1
+            has_missed = self._judge_one(row, stamp)
+            missed += is_first and has_missed
         if missed:
             means = "running create for them"
             if not self._options().late_create:
@@ -192,8 +190,6 @@ class Worker:
 
     def _loop(self) -> None:
         while not self._is_ending:
-            with self._memory.changed:
-                self._memory.wake.wait_for(lambda: self._is_active or self._is_ending)
             try:
                 self._work()
             except Exception:  # such as no memory
@@ -224,7 +220,8 @@ class Worker:
         failed = (
             self._ended.failed + self._ended.refused - self._logged.failed - self._logged.refused
         )
-        if not (succeeded or failed) or self._memory.count(DUE, RUNNING):
+        rows = self._memory.counts()
+        if not (succeeded or failed) or rows[DUE] + rows[RUNNING]:
             return
         level = logging.WARNING if failed else logging.INFO
         took = time.monotonic() - self._begun_at

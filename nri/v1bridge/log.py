@@ -80,15 +80,16 @@ class Log(logging.Handler):
         self._why = ""  # why the last one was lost
         self._reported = 0  # of `lost`
         self._is_ending = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._is_over = threading.Event()  # no thread writes
+        self._is_over.set()
 
     def use(self, place: Place) -> None:
         """Write to this place from now on."""
         self.place = place
         self._is_ending.clear()
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._run, name="log", daemon=True)
-            self._thread.start()
+        if self._is_over.is_set():
+            self._is_over.clear()
+            threading.Thread(target=self._run, name="log", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Queue a line, or lose it."""
@@ -107,8 +108,7 @@ class Log(logging.Handler):
         """Wait until all lines are written, at most ``DRAINED_WITHIN``; no line follows."""
         self._is_ending.set()
         self.waiting.put(None)
-        if self._thread is not None:
-            self._thread.join(DRAINED_WITHIN)
+        self._is_over.wait(DRAINED_WITHIN)
 
     def _lose(self, reason: str) -> None:
         self.lost += 1
@@ -117,15 +117,21 @@ class Log(logging.Handler):
     def _run(self) -> None:
         # Other threads handle signals.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            self._write()
+        finally:
+            self._is_over.set()
+
+    def _write(self) -> None:
+        """Write what is queued, until the end."""
         place: Place | None = None
-        handler: logging.Handler | None = None
+        handler: logging.Handler = logging.NullHandler()
         record = self.waiting.get()
         while record is not None:
             try:
-                if handler is None or place is not self.place:
+                if place is not self.place:
                     _close(handler)
                     place = self.place
-                    handler = None
                     handler = _opened(place, may_be_cut=bool(self.fault))
                 if (lost := self.lost) > self._reported:
                     text = f"{lost - self._reported} lines before this one are lost: {self._why}"
@@ -136,7 +142,7 @@ class Log(logging.Handler):
                 handler.handle(record)
             except Exception as error:
                 _close(handler)
-                handler = None
+                place = None  # it is opened again
                 is_of_line = (
                     not isinstance(error, OSError | NRIError)
                     or getattr(error, "errno", 0) == errno.EMSGSIZE
@@ -170,10 +176,9 @@ def _end_line(stream: Any) -> None:
         stream.write("\n")
 
 
-def _close(handler: logging.Handler | None) -> None:
-    if handler is not None:
-        with contextlib.suppress(OSError):  # what it has not written is lost
-            handler.close()
+def _close(handler: logging.Handler) -> None:
+    with contextlib.suppress(OSError):  # what it has not written is lost
+        handler.close()
 
 
 bridge_handler = Log()

@@ -4,8 +4,8 @@ A row is in one of six states. Each cell is the next state; a dash cannot happen
 
 | state | found | unproven | begins | succeeds | fails | gives up | is refused | is due | disconnects |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
-| new | due | held | running | - | - | - | - | - | new |
-| held | due | held | running | - | - | - | - | - | new |
+| new | due | held | running | - | - | - | - | new | new |
+| held | due | held | running | - | - | - | - | held | new |
 | due | due | due | running | done | - | - | - | due | new |
 | running | running | running | - | done | due | failed | new | running | running |
 | done | done | done | running | done | - | - | - | due | done |
@@ -30,7 +30,7 @@ from typing import Any
 from nri.config.entries import PluginEntry, types_of
 from nri.node.compare import CREATE, Due, forget, has_create, lacking
 from nri.node.reconcile import note_missed
-from nri.node.record import CAUSES, IGNORED, OFF, Facts, Outcome, over
+from nri.node.record import CAUSES, OFF, Facts, Outcome, over
 from nri.types.v1 import Request, State
 from nri.v1bridge.counts import split_name
 from nri.v1bridge.dropped import Part
@@ -60,8 +60,8 @@ COLUMNS = (
     "disconnects",
 )
 MOVES = {
-    NEW: (DUE, HELD, RUNNING, None, None, None, None, None, NEW),
-    HELD: (DUE, HELD, RUNNING, None, None, None, None, None, NEW),
+    NEW: (DUE, HELD, RUNNING, None, None, None, None, NEW, NEW),
+    HELD: (DUE, HELD, RUNNING, None, None, None, None, HELD, NEW),
     DUE: (DUE, DUE, RUNNING, DONE, None, None, None, DUE, NEW),
     RUNNING: (RUNNING, RUNNING, None, DONE, DUE, FAILED, NEW, RUNNING, RUNNING),
     DONE: (DONE, DONE, RUNNING, DONE, None, None, None, DUE, DONE),
@@ -170,9 +170,8 @@ class Row:
 
     def state_on_record(self) -> str:
         """Return the state of a row that was read from the record."""
-        for entry in self.facts.entries:
-            if entry.create.is_lack and entry.create.outcome != IGNORED:
-                return FAILED
+        if _lacks_create(self.facts):
+            return FAILED
         return DONE if self.facts.is_created else NEW
 
 
@@ -239,9 +238,7 @@ class Memory:
             unwritten = [*self.record.unwritten]
         for id_ in unwritten:  # an event can have the lock meanwhile
             with self.changed:
-                row = self.rows.get(id_)
-                facts = Facts() if row is None else row.facts
-                self.record.put(id_, facts)
+                self.record.put(id_, self._get(id_).facts)
 
     def reload(self, row: Row) -> None:
         """Add what another bridge, which has ended by now, has done for a row that has not had its ``create``."""
@@ -288,36 +285,31 @@ class Memory:
     def note_created(self, id_: str, parts: set[Part]) -> None:
         """Note the parts of a container as its creation was asked about."""
         with self.changed:
-            if id_ in self.rows:
-                self.rows[id_].created = parts
+            self._get(id_).created = parts
 
-    def rewritten(self, updates: Mapping[str, Any]) -> set[str]:
-        """Note resources that the runtime is about to write, by the container's id; return the ids that are known.
+    def rewritten(self, updates: Mapping[str, Mapping[str, Any]]) -> set[Row]:
+        """Note updates that the runtime is about to write, by the container's id; return the rows of known ones.
 
         No ``update`` follows before ``make_due``: what plugins wrote until then would be overwritten.
         """
         noted = set()
         with self.changed:
-            for id_, resources in updates.items():
-                row = self.rows.get(id_)
-                if row is None or row.subject is None:
+            for id_, update in updates.items():
+                row = self._get(id_)
+                if row.subject is None:
                     continue
-                noted.add(id_)
+                noted.add(row)
                 row.facts.is_rewritten = row.facts.is_unwritten = True
-                row.facts.resources = row.subject.in_force = over(
-                    row.subject.oci_resources, resources
-                )
+                resources = over(row.subject.oci_resources, update["resources"])
+                row.facts.resources = row.subject.in_force = resources
                 self.save(row)
         return noted
 
-    def make_due(self, ids: Iterable[str]) -> bool:
+    def make_due(self, rows: Iterable[Row]) -> bool:
         """Have the worker run ``update`` where the runtime has written now; return whether there is such a row."""
         is_due = False
         with self.changed:
-            for id_ in ids:
-                row = self.rows.get(id_)
-                if row is None:
-                    continue
+            for row in rows:
                 row.facts.is_unwritten = False
                 if row.facts.is_rewritten:
                     self._make_due(row)
@@ -327,8 +319,8 @@ class Memory:
     def prove(self, id_: str) -> bool:
         """Note that a sandbox is ready; return whether that was not known."""
         with self.changed:
-            row = self.rows.get(id_)
-            if row is None or row.state != HELD:
+            row = self._get(id_)
+            if row.state != HELD:
                 return False
             row.move("found")
             return True
@@ -346,10 +338,10 @@ class Memory:
 
     # Events
 
-    def begin(self, subject: Subject, within: float | None) -> Row | None:
+    def begin(self, subject: Subject, within: float) -> Row | None:
         """Return the row of a ``create`` that an event runs; None if the worker is still at it.
 
-        :param within: seconds that the worker is waited for; None for as long as it takes.
+        :param within: seconds that the worker is waited for.
         """
         with self.changed:
             row = self._row(subject)
@@ -388,20 +380,18 @@ class Memory:
                 _correct(subject, row.facts)
             return Told(row, subject)
 
-    def withdraw(self, id_: str, within: float | None, then: Callable[[], object]) -> bool:
+    def withdraw(self, id_: str, within: float, then: Callable[[], object]) -> bool:
         """Have the worker leave a row alone, for a ``delete``; return whether that can run now.
 
         :param within: as for ``begin``; after that, *then* is called when the worker has done with the row.
         """
-        row = self.rows.get(id_)
-        if row is None:
-            return True
         with self.changed:
+            row = self._get(id_)
             if not self._await(row, within):
                 row.then = then
                 return False
             row.move("disconnects")
-        return True
+            return True
 
     def remove(self, id_: str) -> None:
         """Forget a pod or container: it has ended."""
@@ -436,22 +426,21 @@ class Memory:
         :param creates: what has been missed is to be done; if not, it is listed.
         """
         with self.changed:
-            if self.rows.get(row.id) is not row or row.version != comparison.version:
+            if row.version != comparison.version:
                 return  # something has happened meanwhile
             if row.state not in (DUE, DONE, FAILED):
                 return
             facts = row.facts
             due = comparison.due
             is_off = not creates and has_create(due)
-            if is_off:
-                due = _outdated(due)
             row.attempts.stamp = stamp
-            row.due = due
-            row.asked = row.asked.intersection(_types(row.outdated))
             forget(facts, comparison.applying, types_of(comparison.missed), due)
             note_missed(facts, comparison.missed)
             if is_off:
+                due = _outdated(due)
                 _lack(facts, OFF_REASON, OFF)
+            row.due = due
+            row.asked = row.asked.intersection(_types(row.outdated))
             self._move_as_due(row, self._is_due(row, reapplies=reapplies), is_off=is_off)
             self.save(row)
 
@@ -460,13 +449,13 @@ class Memory:
         return row.facts.needs_update or bool(row.to_do(reapplies=reapplies))
 
     def _move_as_due(self, row: Row, is_due: bool, *, is_off: bool) -> None:
-        if row.state in (DUE, FAILED) and not is_due:
+        if not is_due:
             row.facts.is_created = True
             if not is_off:
                 row.facts.without = None
             row.move("succeeds")
             self.changed.notify_all()
-        elif row.state in (DONE, FAILED) and is_due:
+        elif row.state != DUE:
             self._make_due(row)
 
     def ask(self, wanted: Iterable[tuple[Row, Due]]) -> None:
@@ -477,37 +466,34 @@ class Memory:
                 self._make_due(row)
 
     def _make_due(self, row: Row) -> None:
-        if row.state in (DONE, FAILED, DUE):
-            row.move("is due")
-            row.attempts.begin()
+        row.move("is due")
+        row.attempts.begin()
 
     # For the status
 
     def lacking(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """Return what runs without plugins, the last ones in full and all counted, as docs/status.md has it."""
         entries: list[dict[str, Any]] = []
+        containers = 0
+        causes = Counter(dict.fromkeys(CAUSES, 0))
+        counts: Counter[tuple[str | None, str, str]] = Counter()
         with self.changed:
             for row in self.rows.values():
                 pod, container = split_name(row.name)
                 about = {"id": row.id, "pod": pod, "container": container}
-                for lack in lacking(row.facts):
+                lacks = lacking(row.facts)
+                containers += bool(lacks)
+                causes.update({lack.cause for lack in lacks})
+                for lack in lacks:
                     of_lack = {"plugin": lack.plugin, "state": lack.state}
                     of_lack |= {"why": lack.why, "cause": lack.cause}
                     entries.append({"since": lack.since, **about, **of_lack})
+                    counts[lack.plugin, lack.state, lack.cause] += 1
         entries.sort(key=lambda entry: entry["since"])
-        counts = Counter([(entry["plugin"], entry["state"], entry["cause"]) for entry in entries])
         by = []
         for (plugin, state, cause), count in counts.items():
             by.append({"plugin": plugin, "state": state, "cause": cause, "count": count})
-
-        of_container = {(entry["id"], entry["cause"]) for entry in entries}
-        of_cause = Counter([cause for _, cause in of_container])
-        about_all = {
-            "containers": len({id_ for id_, _ in of_container}),
-            "causes": {cause: of_cause[cause] for cause in CAUSES},
-            "by": by,
-        }
-        return entries[-MAX_LISTED:], about_all
+        return entries[-MAX_LISTED:], {"containers": containers, "causes": causes, "by": by}
 
     def of_pod(self, pod: str) -> list[dict[str, Any]]:
         """Return what a pod, ``NAMESPACE/POD``, and its containers have had, as docs/status.md has it."""
@@ -527,15 +513,19 @@ class Memory:
                 outdated.append((row, task))
         return outdated
 
-    def count(self, *states: str) -> int:
-        """Return the number of rows in one of these states; one that was asked for is due."""
-        number = 0
+    def counts(self) -> Counter[str]:
+        """Return the number of rows in each state; one that was asked for is due."""
+        counts: Counter[str] = Counter()
         for row in [*self.rows.values()]:
-            is_asked = DUE in states and row.state == DONE and bool(row.asked)
-            number += row.state in states or is_asked
-        return number
+            is_asked = row.state == DONE and bool(row.asked)
+            counts[DUE if is_asked else row.state] += 1
+        return counts
 
     # With the lock
+
+    def _get(self, id_: str) -> Row:
+        """Return the row of an id; for one that is not known a new one, which is in no list."""
+        return self.rows.get(id_, Row(id_, Facts()))
 
     def _row(self, subject: Subject) -> Row:
         """Return the row of a subject; a new one for another life of its id."""
@@ -552,7 +542,7 @@ class Memory:
         row.facts.life = subject.life or row.facts.life
         return row
 
-    def _await(self, row: Row, within: float | None) -> bool:
+    def _await(self, row: Row, within: float) -> bool:
         return self.changed.wait_for(lambda: row.state != RUNNING, within)
 
     def _remove(self, id_: str) -> None:
@@ -591,10 +581,8 @@ class Comparison:
 
 
 def _same_life(one: str, other: str) -> bool:
-    """Return whether these can be lives of one container: not known, or the same, or told in different ways."""
-    if not one or not other or one == other:
-        return True
-    return one.partition(":")[0] != other.partition(":")[0]
+    """Return whether these can be lives of one container: the same, or told in different ways; "" is not known."""
+    return one == other or one.partition(":")[0] != other.partition(":")[0]
 
 
 def _correct(subject: Subject, facts: Facts) -> bool:
@@ -606,9 +594,13 @@ def _correct(subject: Subject, facts: Facts) -> bool:
 
 
 def _lack(facts: Facts, why: str, cause: str) -> None:
-    is_listed = any(lack.state == CREATE for lack in lacking(facts))
-    if not is_listed:
+    if not _lacks_create(facts):
         facts.without = Outcome(cause, why)
+
+
+def _lacks_create(facts: Facts) -> bool:
+    """Return whether a container is listed as one that runs without a ``create``."""
+    return any(lack.state == CREATE for lack in lacking(facts))
 
 
 def _types(due: Sequence[Due]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import logging
 import math
@@ -34,14 +35,14 @@ class InstanceLock:
     directory may be removed under a bridge, so the next one also looks whether another process listens on the status
     socket beside it.
 
-    :param directory: that of the record, which is locked.
+    :param directory: that of the record, which is locked; it may be set later.
     :param grace: see ``GRACE``.
     """
 
-    def __init__(self, directory: str, grace: float = GRACE) -> None:
-        self._directory = directory
+    def __init__(self, directory: str = "", grace: float = GRACE) -> None:
+        self.directory = directory
         self._grace = grace
-        self._fd = -1
+        self._held = contextlib.ExitStack()  # has the descriptor
         self._is_ending = threading.Event()
         self.is_held = threading.Event()
         """Set when no other bridge has the lock any more, or no lock can be made."""
@@ -80,9 +81,7 @@ class InstanceLock:
     def release(self) -> None:
         """Give the lock to the next bridge. The process's end does the same."""
         self.stop()
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._held.close()
 
     def _watch(self, other: str) -> None:
         if self._await(time.monotonic() + self._grace) or self._is_ending.is_set():
@@ -95,25 +94,22 @@ class InstanceLock:
 
     def _take(self) -> bool:
         """Return whether no other bridge holds the lock: we do from now on, or none can be made."""
-        fd = -1
         try:
-            fd = self._open()
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if self._other():
-                return False
-            self._fd = fd
-            fd = -1
+            with contextlib.ExitStack() as opened:
+                fd = self._open()
+                opened.callback(os.close, fd)
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if self._other():
+                    return False
+                self._held = opened.pop_all()
         except BlockingIOError:
             return False
         except (OSError, NRIError) as error:
             log.info(
                 "no lock keeps a second bridge away: %s: %s",
-                self._directory,
+                self.directory,
                 escape(reason_of(error)),
             )
-        finally:
-            if fd >= 0:
-                os.close(fd)
         self.is_held.set()
         return True
 
@@ -123,15 +119,15 @@ class InstanceLock:
         :raises OSError: it cannot be made or opened.
         :raises NRIError: other users could lock it, and so keep every bridge away, or write to it.
         """
-        trust.make_private(self._directory)
-        if (mode := os.stat(self._directory).st_mode & 0o7777) & 0o077:
+        trust.make_private(self.directory)
+        if (mode := os.stat(self.directory).st_mode & 0o7777) & 0o077:
             raise NRIError(f"it has mode {mode:04o}, expected 0700")
-        return os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        return os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def _other(self) -> int:
         """Return the pid of another process that listens on the status socket, -1 if it is hidden, 0 if none does."""
         try:
-            fd = os.open(beside(self._directory, ".sock"), os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = os.open(beside(self.directory, ".sock"), os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 with socket.socket(socket.AF_UNIX) as connection:
                     connection.settimeout(POLL)

@@ -7,6 +7,7 @@ the file that ``--config`` names. Plugins and their confs are in the host config
 from __future__ import annotations
 
 import os
+from typing import ClassVar
 
 from nri import files
 from nri.config.entries import DEFAULT_TIMEOUT, SECONDS
@@ -15,10 +16,6 @@ from nri.node import options as node_options
 from nri.places import DEFAULT_CONF_DIR
 from nri.types import fields
 from nri.v2.api.names import INDEX_VARIABLE, NAME_VARIABLE
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import ClassVar
 
 
 class BridgeOptions(

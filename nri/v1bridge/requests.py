@@ -99,16 +99,17 @@ class Subject:
         """
         pod = self.pod
         is_sandbox = self.container is None
-        is_known = bool(pod.name or pod.namespace)
-        is_whole = not is_sandbox or request.state != State.DELETE or pod.HasField("linux")
-        return Facts(
-            namespace=pod.namespace or None,
-            labels=pod.labels if is_known else None,
-            annotations=request.annotations,
-            has_all_annotations=is_known and is_whole,
-            is_sandbox=is_sandbox,
-            runtime_handler=pod.runtime_handler if is_known else None,
+        facts = Facts(
+            annotations=request.annotations, has_all_annotations=False, is_sandbox=is_sandbox
         )
+        if pod.name or pod.namespace:
+            facts.namespace = pod.namespace or None
+            facts.labels = pod.labels
+            facts.runtime_handler = pod.runtime_handler
+            # Runtimes may leave out annotations at the end of a sandbox.
+            is_ending = is_sandbox and request.state == State.DELETE
+            facts.has_all_annotations = not is_ending or pod.HasField("linux")
+        return facts
 
     @property
     def oci_resources(self) -> Any:

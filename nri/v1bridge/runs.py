@@ -6,6 +6,7 @@ An event has one line with the part of each plugin. A plugin's stderr is logged 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from typing import Any
@@ -48,7 +49,7 @@ class Run:
     :param client: runs its plugins.
     :param name: ``NAMESPACE/POD[/CONTAINER]``, for the log.
     :param call: the event that it answers; None for the worker, whose chains have the timeouts of the plugins alone.
-    :ivar deadline: a time of ``time.monotonic``; None without one.
+    :ivar deadline: a time of ``time.monotonic``.
     :ivar stop: ends it when the runtime does not wait for it any more; None if it goes on then.
     :ivar steps: the plugins that have run.
     :ivar said: what the plugin that runs has written to stderr: its type and a line each.
@@ -66,14 +67,13 @@ class Run:
         self.said: list[tuple[str, str]] = []
         self.seconds = 0.0
         self.error = ""
-        self.deadline: float | None = None
+        self.deadline = math.inf
         self.stop = NEVER
         if call is None:
             return
-        if call.deadline is not None:
-            self.deadline = call.deadline - MARGIN
-            if call.is_late:  # as much time as it would have had: other events wait
-                self.deadline += time.monotonic() - call.received
+        self.deadline = call.deadline - MARGIN
+        if call.is_late:  # as much time as it would have had: other events wait
+            self.deadline += time.monotonic() - call.received
         if request.state in REFUSABLE:
             self.stop = Stop()
             call.on_abandoned = self.stop.set
@@ -108,7 +108,7 @@ class EventLog:
             request = run.request
             names = ",".join(types_of(client.chain(request.state, request))) or "none"
             pairs: list[tuple[str, object]] = [("chain", names)]
-            if run.deadline is not None:
+            if run.deadline < math.inf:
                 pairs.append(("ms_left", round((run.deadline - time.monotonic()) * 1000)))
             for plugin, reason in client.skipped(request.state, request):
                 pairs.append((f"skipped_{plugin.type}", reason))
@@ -207,12 +207,12 @@ def _about(name: str, request: Request, *pairs: tuple[str, object]) -> dict[str,
 
 def _outcome(run: Run) -> tuple[int, str]:
     """Return the level of an event's line, and its message."""
-    errors = run.errors
-    if errors and all(error.refused for _, error in errors):
+    failures = {step.outcome for step in run.steps} - {"ok"}
+    if failures == {"refused"}:
         return logging.WARNING, "refused"
     if run.error:
         return logging.ERROR, "failed"
-    if errors:
+    if failures:
         return logging.ERROR, "ignored"
     if run.steps:
         return logging.INFO, "answered"

@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Sequence
 
 from nri import trust
 from nri.config.loading import read_options
@@ -80,52 +79,49 @@ def _serve(
     :param has_file: the options are from a file, so those of the runtime do not count.
     """
 
-    def begin_log(options: BridgeOptions, *, is_final: bool = True) -> None:
-        bridge_log.set_up(options, launched=launched, is_final=is_final)
+    lock = InstanceLock()
+
+    def begin(options: BridgeOptions) -> None:
+        """Begin with options that count."""
+        bridge_log.set_up(options, launched=launched)
         if not options.check_owner:
             log.warning('%s ("checkOwner": false)', trust.UNCHECKED)
-
-    locks: list[InstanceLock] = []  # a launched bridge gets its options, and so its lock, later
+        raise_priority(options.nice)
+        if not lock.directory:  # later options, of the same bridge, change nothing about it
+            lock.directory = options.record_dir
+            if launched:
+                lock.take_in_background()
 
     def adopt(text: str) -> BridgeOptions:
         options, faults = adopt_options(text)
-        begin_log(options)
-        raise_priority(options.nice)
+        begin(options)
         for fault in faults:
             log.error("bridge options: %s", fault)
-        if not locks:  # launched, and configured for the first time
-            locks.append(InstanceLock(options.record_dir))
-            locks[0].take_in_background()
         return options
 
-    def is_alone(within: float) -> bool:
-        return all(lock.is_held.wait(within) for lock in locks)
-
     take = None if has_file else adopt
-    bridge = Bridge(options, take, Subreaper(), launched=launched, is_alone=is_alone)
+    bridge = Bridge(options, take, Subreaper(), launched=launched, is_alone=lock.is_held.wait)
     name = ""  # a launched bridge takes its name and index from the runtime
     if not launched:
-        locks.append(InstanceLock(options.record_dir))
         name = NAME  # the executable's name may be just `nri`
         index = index or INDEX
     runner = stub.Runner(bridge, path=path, name=name, index=index, build=describe())
-    is_final = not launched or has_file
-    begin_log(options, is_final=is_final)
+    if launched and not has_file:
+        bridge_log.set_up(options, launched=launched, is_final=False)
+    else:
+        begin(options)
     log.info("v1bridge %s", describe())
-    if is_final:
-        raise_priority(options.nice)
 
-    over = _end_by_signals(runner, bridge, locks)
+    over = _end_by_signals(runner, bridge, lock)
     if launched:
         runner.run()
     else:
-        _run_alone(runner, bridge, locks[0])
+        _run_alone(runner, bridge, lock)
     over.set()
     if not bridge.chains.wait_until_idle(LAST_CALLS):  # a late create may be running
         log.warning(STILL_RUNNING)
     bridge.close()
-    for lock in locks:
-        lock.release()
+    lock.release()
 
 
 def _run_alone(runner: stub.Runner, bridge: Bridge, lock: InstanceLock) -> None:
@@ -136,9 +132,7 @@ def _run_alone(runner: stub.Runner, bridge: Bridge, lock: InstanceLock) -> None:
         runner.run()
 
 
-def _end_by_signals(
-    runner: stub.Runner, bridge: Bridge, locks: Sequence[InstanceLock]
-) -> threading.Event:
+def _end_by_signals(runner: stub.Runner, bridge: Bridge, lock: InstanceLock) -> threading.Event:
     """Have the signals of ``ENDING`` end the bridge, until the event is set.
 
     A thread waits for them, and all others block them. A Python handler would run in this thread, and only after its
@@ -149,7 +143,7 @@ def _end_by_signals(
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     over = threading.Event()
     waits = threading.Thread(
-        target=_end, args=(runner, bridge, locks, over), name="end", daemon=True
+        target=_end, args=(runner, bridge, lock, over), name="end", daemon=True
     )
     waits.start()
     return over
@@ -183,13 +177,10 @@ def _limit_heaps() -> None:
     mallopt(_M_MMAP_THRESHOLD, _LARGE)
 
 
-def _end(
-    runner: stub.Runner, bridge: Bridge, locks: Sequence[InstanceLock], over: threading.Event
-) -> None:
+def _end(runner: stub.Runner, bridge: Bridge, lock: InstanceLock, over: threading.Event) -> None:
     log.info("ending: %s", signal.Signals(signal.sigwait(ENDING)).name)
     bridge.chains.stop(for_good=True)
-    for lock in locks:
-        lock.stop()
+    lock.stop()
     runner.stop(grace=LAST_CALLS)
     if not over.wait(1.0):
         log.warning(STILL_RUNNING)

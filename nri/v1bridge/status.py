@@ -22,6 +22,7 @@ from nri import trust
 from nri.client import Client, PluginError
 from nri.config.entries import PluginEntry
 from nri.errors import NRIError, escape, reason_of
+from nri.files import identity
 from nri.node.record import REFUSED
 from nri.process import peer, watchdog
 from nri.process.background import in_background
@@ -191,9 +192,8 @@ class StatusSocket:
     def __init__(self, answer: Callable[[str], bytes]) -> None:
         self._answer = answer
         self._lock = threading.Lock()
-        self._path = ""
-        self._identity: tuple[int, int] | None = None  # device and inode of our socket
-        self._listener: socket.socket | None = None
+        self._path = ""  # while it answers
+        self._opened = contextlib.ExitStack()  # ends that
 
     def open(self, path: str) -> None:
         """Answer at ``path`` from now on. The log has the reason if that cannot be."""
@@ -206,10 +206,8 @@ class StatusSocket:
             except (OSError, NRIError) as error:
                 log.error("no status socket: %s: %s", escape(path), escape(reason_of(error)))
                 return
-            status = os.lstat(path)
             self._path = path
-            self._identity = (status.st_dev, status.st_ino)
-            self._listener = listener
+            self._opened.callback(_end, listener, path, identity(path)[:2])
             if reason := in_background(functools.partial(self._serve, listener), "status"):
                 log.error("no status socket: %s", reason)
                 self._close()
@@ -217,7 +215,7 @@ class StatusSocket:
 
     def renew(self) -> None:
         """Answer again if the socket was removed. One that another bridge has put there is left alone."""
-        if self._listener is not None:
+        if self._path:
             self.open(self._path)
 
     def close(self) -> None:
@@ -226,17 +224,8 @@ class StatusSocket:
             self._close()
 
     def _close(self) -> None:
-        if self._listener is None:
-            return
-        self._listener.shutdown(socket.SHUT_RDWR)  # ends the thread
-        self._listener = None
-        try:
-            status = os.lstat(self._path)
-            if (status.st_dev, status.st_ino) == self._identity:
-                os.unlink(self._path)
-        except OSError:
-            pass  # another bridge's, or removed
         self._path = ""
+        self._opened.close()
 
     def _serve(self, listener: socket.socket) -> None:
         clients: deque[socket.socket] = deque()
@@ -300,6 +289,17 @@ def _listen(path: str) -> socket.socket:
     finally:
         os.close(at)
     return listener
+
+
+def _end(listener: socket.socket, path: str, own: object) -> None:
+    """End a listener and its thread; remove its socket, but not that of another bridge.
+
+    :param own: its device and inode.
+    """
+    listener.shutdown(socket.SHUT_RDWR)
+    if identity(path)[:2] == own:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 def _shown(result: str) -> str | None:

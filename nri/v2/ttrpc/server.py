@@ -70,8 +70,8 @@ class Call:
         """True if the server has answered for the handler, at ``answer_by``."""
         self.event = request.method
         """The name of the event, which ``nri.v2.stub`` sets; the method's, if no handler has had it in time."""
-        self.deadline: float | None = None
-        """None where the client set no timeout."""
+        self.deadline = math.inf
+        """That of the client, if it has set a timeout."""
         self.answer_by = math.inf
         """Time at which the server answers for a handler that has not finished."""
         if seconds > 0:
@@ -89,7 +89,7 @@ class Call:
 
     def remaining(self) -> float | None:
         """Return the seconds until the deadline; None without one."""
-        if self.deadline is None:
+        if self.deadline == math.inf:
             return None
         return self.deadline - time.monotonic()
 

@@ -228,7 +228,7 @@ def test_all_containers_without_setup_are_counted(host: Host, node: Node) -> Non
     for each in containers:  # which have had their create, and no setup
         from nri.v1bridge.requests import Subject
 
-        row = chains.memory.begin(Subject(pod(), each), None)
+        row = chains.memory.begin(Subject(pod(), each), SOON)
         assert row is not None
         row.facts.is_created = True
         chains.memory.ended(row, "succeeds")

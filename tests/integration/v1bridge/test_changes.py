@@ -388,7 +388,7 @@ def test_states_that_a_runtime_never_sends_are_said_at_its_synchronize(
         caplog.clear()
         node.bridge.synchronize([], [])
         said[name] = [line for line in caplog.messages if "has no event for" in line]
-    types = {"create": "limits, asking", "update": "asking", "delete": "limits, asking"}
+    types = {"create": "limits, asking", "delete": "limits, asking", "update": "asking"}
     expected = [
         f"docker has no event for {state}, so these plugins are not run for it: {of_state}; use nri-runc there"
         for state, of_state in types.items()

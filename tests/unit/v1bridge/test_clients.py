@@ -105,6 +105,6 @@ def test_what_is_known_from_the_record_alone_gets_no_update(
     row.state = DONE
     row.facts.is_rewritten = True  # the bridge before has ended before the update
     chains.memory.rows["1f92"] = row
-    chains.rewrites({"1f92": {"cpu": {"shares": 1024}}})
+    chains.rewrites({"1f92": {"resources": {"cpu": {"shares": 1024}}}})
     chains.late.judge()
     assert row.state == DONE

@@ -60,7 +60,7 @@ def again(record: str) -> Memory:
 
 def create(memory: Memory, about: Subject, *entries: Any, column: str = "succeeds") -> Row:
     """A container whose create has ended, with what it has had since."""
-    row = memory.begin(about, None)
+    row = memory.begin(about, SOON)
     assert row is not None
     if column == "succeeds":
         row.facts.see(about.resources, None)
@@ -235,9 +235,9 @@ def test_event_waits_for_the_worker(memory: Memory, what: str) -> None:
 
     def event() -> None:
         if what == "create":
-            assert memory.begin(subject(), None) is row
+            assert memory.begin(subject(), SOON) is row
         else:
-            assert memory.withdraw("1f92", None, lambda: None)
+            assert memory.withdraw("1f92", SOON, lambda: None)
         steps.append(what)
 
     thread = threading.Thread(target=event)
@@ -250,9 +250,9 @@ def test_event_waits_for_the_worker(memory: Memory, what: str) -> None:
 
 def test_withdrawn_disconnected_and_begun_rows_are_not_taken(memory: Memory) -> None:
     one, two, three, four = due(memory, "one", "two", "three", "four")
-    assert memory.withdraw("one", None, lambda: None)
+    assert memory.withdraw("one", SOON, lambda: None)
     memory.remove("two")
-    assert memory.begin(subject("three"), None) is three
+    assert memory.begin(subject("three"), SOON) is three
     assert memory.disconnect() == 1
     assert [take(memory, row) for row in (one, two, three, four)] == [False] * 4
     assert (three.state, four.state) == ("running", "new")

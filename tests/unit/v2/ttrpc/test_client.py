@@ -1,5 +1,6 @@
 """A client: with a server at the other end of a socketpair, and with answers that are made by hand."""
 
+import math
 import socket
 import threading
 import time
@@ -30,7 +31,7 @@ def test_a_call_is_answered() -> None:
         assert call(client, "Echo", "pod-1").name == "pod-1"
         assert call(client, "Echo", "pod-2", timeout=300).name == "pod-2"
     first, (*second, left, deadline) = seen
-    assert first == (SERVICE, "Echo", 1, None, None)
+    assert first == (SERVICE, "Echo", 1, None, math.inf)
     assert second == [SERVICE, "Echo", 1]
     assert 0 < left <= 300
     assert abs(deadline - time.monotonic()) <= 300
