@@ -31,13 +31,16 @@ from nri.types.v1 import EXTENSIONS, RELEASE, Request, Result, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from nri.adjust import Changes
     from nri.config.entries import ConfigList, PluginEntry
     from nri.process.conversation import Output, Stop
 
     Log = Callable[[str, str], None]
+
+NO_DEADLINE = float("inf")
+"""The deadline of a chain whose plugins have their timeouts alone."""
 
 STOPPED = "the runtime has abandoned the event"
 """The reason for ending a plugin that a ``nri.process.conversation.Stop`` has ended."""
@@ -101,19 +104,38 @@ class ChainError(NRIError):
     """A chain failed.
 
     ``errors`` are those that are not ignored: one, or for ``delete`` any number. ``steps`` are all, also those that
-    succeeded: nothing undoes the work of their plugins.
+    succeeded: nothing undoes the work of their plugins. ``unreached`` are the entries that have not run
+    because of it.
     """
 
-    def __init__(self, errors: Sequence[PluginError], steps: Sequence[Step]) -> None:
+    def __init__(
+        self,
+        errors: Sequence[PluginError],
+        steps: Sequence[Step],
+        unreached: Sequence[PluginEntry] = (),
+    ) -> None:
         super().__init__("; ".join([f"plugin {error}" for error in errors]))
         self.errors = tuple(errors)
         self.steps = tuple(steps)
+        self.unreached = tuple(unreached)
+
+
+def every(_plugin: PluginEntry) -> bool:
+    """Return True: every entry runs."""
+    return True
 
 
 def _log(plugin: str, line: str) -> None:
     import logging
 
     logging.getLogger("nri.client").info("%s: %s", plugin, line)
+
+
+def _facts_of(request: Request) -> Facts:
+    """Return what a request says of its container."""
+    from nri.client.facts import facts_of  # only for a configuration that has conditions
+
+    return facts_of(request)
 
 
 def _no_result(_plugin: PluginEntry) -> None:
@@ -138,7 +160,7 @@ class Client:
         *,
         timeout: float = DEFAULT_TIMEOUT,
         failure_policy: str = "fail",
-        facts: Callable[[Request], Facts] | None = None,
+        facts: Callable[[Request], Facts] = _facts_of,
     ) -> None:
         self.config = config
         self.invoker = invoker or Invoker()
@@ -151,13 +173,13 @@ class Client:
         request: Request,
         state: str,
         *,
-        deadline: float | None = None,
+        deadline: float = NO_DEADLINE,
         log: Log | None = None,
         on_step: Callable[[Step], None] | None = None,
         changes: Changes | None = None,
         stop: Stop = NEVER,
         previous: Callable[[PluginEntry], Result | None] = _no_result,
-        only: Container[str] | None = None,
+        only: Callable[[PluginEntry], bool] = every,
     ) -> list[Step]:
         """Run the chain for one state of a container.
 
@@ -170,8 +192,8 @@ class Client:
             configuration is what the plugins see.
         :param stop: ends the plugin that runs; no other is started.
         :param previous: returns the last result of an entry for this container, which it gets as ``prevResult``.
-        :param only: the keys (``PluginEntry.key``) of the entries to run. Of the others the plugins after
-            them get the previous results.
+        :param only: returns whether an entry is to run. Of the others the plugins after them get the previous
+            results.
         :returns: a step for each plugin that was to run, in order; ``results_of`` takes the results from them.
         :raises ChainError: if a plugin fails; it has the steps too.
         """
@@ -184,9 +206,10 @@ class Client:
             report(error.steps[0])
             raise
         run = _Run(self, request, deadline, log, stop, changes)
-        for plugin, undecided in judged:
+        left = iter(judged)
+        for plugin, undecided in left:
             last = previous(plugin)
-            if only is not None and plugin.key not in only:
+            if not only(plugin):
                 run.results += filter(None, [last])
                 continue
             step = run.step(plugin, undecided, last)
@@ -195,7 +218,7 @@ class Client:
             if is_over:
                 break
         if run.errors:
-            raise ChainError(run.errors, run.steps)
+            raise ChainError(run.errors, run.steps, [plugin for plugin, _ in left])
         return run.steps
 
     def policy_of(self, plugin: PluginEntry) -> str:
@@ -231,7 +254,7 @@ class Client:
         verdicts = _verdicts(plugins, facts)
         judged = [(plugin, undecided) for plugin, runs, undecided in verdicts if runs]
         if state in (State.SETUP, State.CREATE):
-            _refuse_contradiction(plugins, facts)
+            _refuse_contradiction(plugins, facts, judged)
         if state == State.DELETE:
             return [(plugin, "") for plugin, _ in judged]
         return judged
@@ -250,40 +273,37 @@ class Client:
 
     def _facts_for(self, plugins: Sequence[PluginEntry], request: Request) -> Facts:
         """Return what is known of the container of a request; nothing if no plugin has a condition."""
-        if all(plugin.when is None for plugin in plugins):
+        if not any(plugin.when.value for plugin in plugins):
             return Facts()
-        if self._facts is not None:
-            return self._facts(request)
-        from nri.client.facts import facts_of  # only for a configuration that has conditions
-
-        return facts_of(request)
+        return self._facts(request)
 
 
 def _verdicts(plugins: Sequence[PluginEntry], facts: Facts) -> list[tuple[PluginEntry, bool, str]]:
-    """Return each plugin with ``Condition.judge`` of its condition; without one it runs."""
+    """Return each plugin with ``Condition.judge`` of its condition."""
     verdicts: list[tuple[PluginEntry, bool, str]] = []
     for plugin in plugins:
-        runs = True
-        said = ""
-        if plugin.when is not None:
-            runs, said = plugin.when.judge(facts)
+        runs, said = plugin.when.judge(facts)
         verdicts.append((plugin, runs, said))
     return verdicts
 
 
-def _refuse_contradiction(plugins: Sequence[PluginEntry], facts: Facts) -> None:
+def _refuse_contradiction(
+    plugins: Sequence[PluginEntry], facts: Facts, judged: Sequence[tuple[PluginEntry, str]]
+) -> None:
     """Refuse a container that contradicts itself in a fact which a condition asks for.
 
+    :param judged: those of the plugins that would run.
     :raises ChainError: it does.
     """
     for plugin in plugins:
-        contradiction = "" if plugin.when is None else plugin.when.contradiction(facts)
+        contradiction = plugin.when.contradiction(facts)
         if contradiction:
             expected = "expected a container whose annotations agree"
             reason = f"when: found {contradiction}; {expected}"
             step = Step(plugin, b"")
             step.error = PluginError(plugin.type, reason, refused=True)
-            raise ChainError([step.error], [step])
+            unreached = [other for other, _ in judged if other is not plugin]
+            raise ChainError([step.error], [step], unreached)
 
 
 class _Run:
@@ -298,7 +318,7 @@ class _Run:
         self,
         client: Client,
         request: Request,
-        deadline: float | None,
+        deadline: float,
         log: Log,
         stop: Stop,
         changes: Changes | None,
@@ -331,12 +351,14 @@ class _Run:
         try:
             step.binary = self._client.invoker.find(plugin.type)
             step.identity = files.identity(step.binary)
-            step.result = self._ask(step)
+            result = self._ask(step)
+            step.seconds = time.monotonic() - started
+            if _asks_for_changes(result, self._changes):
+                _take(plugin.type, request, result, self._changes, self._log)
+            step.result = result
         except PluginError as error:
+            step.seconds = time.monotonic() - started
             step.error = error
-        step.seconds = time.monotonic() - started
-        if step.result is not None and _asks_for_changes(step.result, self._changes):
-            _take(step, request, step.result, self._changes, self._log)
         is_ignored = self._client.policy_of(plugin) == "ignore"
         step.is_ignored = is_ignored and step.error is not None
         return step
@@ -356,7 +378,7 @@ class _Run:
         seconds = step.plugin.timeout or self._client.timeout
         until = time.monotonic() + seconds
         whose = ""
-        if self._deadline is not None and self._deadline < until:
+        if self._deadline < until:
             until = self._deadline
             seconds = until - time.monotonic()
             whose = ", which the event's deadline leaves"
@@ -446,10 +468,11 @@ def _asks_for_changes(result: Result, changes: Changes | None) -> bool:
     return has_changes or (result.cgroups_path != "" and changes is not None)
 
 
-def _take(step: Step, request: Request, result: Result, changes: Changes | None, log: Log) -> None:
+def _take(plugin: str, request: Request, result: Result, changes: Changes | None, log: Log) -> None:
     """Add what a plugin asks for to *changes*.
 
-    If that cannot be done, the plugin has failed; or the pod is refused, if it is its wish that cannot be granted.
+    :raises PluginError: that cannot be done, so the plugin has failed; or the pod is refused, if it is its wish that
+        cannot be granted.
     """
     try:
         if changes is None:
@@ -458,13 +481,12 @@ def _take(step: Step, request: Request, result: Result, changes: Changes | None,
                 f"{key}: found it in answer to {request.state}, which this host cannot apply"
             )
         ignored = len(changes.ignored)
-        changes.take(step.plugin.type, request, result)
+        changes.take(plugin, request, result)
         for line in changes.ignored[ignored:]:
-            log(step.plugin.type, line)
+            log(plugin, line)
     except NRIError as error:
         is_refused = result.pod_asked or getattr(error, "pod_asked", False)
-        step.result = None
-        step.error = PluginError(step.plugin.type, str(error), refused=is_refused)
+        raise PluginError(plugin, str(error), refused=is_refused) from error
 
 
 def reporting_ignored(request: Request, log: Log) -> Callable[[Step], None]:

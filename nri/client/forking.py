@@ -92,7 +92,7 @@ def _fork(main: Callable[[], object], plugin: str, descriptors: Sequence[int]) -
         return pid
 
     try:
-        return children.start(begin, stdin=descriptors[0])
+        return children.start_plugin(begin, descriptors[0])
     finally:
         _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
 

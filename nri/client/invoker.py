@@ -67,8 +67,8 @@ class Invoker:
     ) -> None:
         self.bin_dirs = tuple(bin_dirs)
         self.check_owner = check_owner
-        # By path, of the file as it was.
-        self._known: dict[str, tuple[tuple[int, ...], Standing]] = {}
+        # By path, and identity of the file.
+        self._known: dict[tuple[str, tuple[int, ...]], Standing] = {}
 
     def acts_on(self, plugin: str, state: str) -> bool:
         """Return whether the type ``plugin`` is to be run for a state: unless it is known to do nothing."""
@@ -84,8 +84,7 @@ class Invoker:
 
     def says_it_acts_on(self, plugin: str, state: str) -> bool:
         """Return False if the type ``plugin`` says what it acts on, and that this state is not among it."""
-        states = self.standing_of(plugin).states
-        return states is None or state in states
+        return state in self.standing_of(plugin).states
 
     def standing_of(self, plugin: str) -> Standing:
         """Return what the executable of a type says of itself; nothing if it cannot be asked: its run reports that.
@@ -104,13 +103,13 @@ class Invoker:
 
         :raises OSError: as ``about``.
         """
-        identity = files.identity(path)
-        known = self._known.get(path)
-        if known is not None and known[0] == identity:
-            return known[1]
+        file = path, files.identity(path)
+        known = self._known.get(file)
+        if known is not None:
+            return known
         standing = self.about(path, plugin)
         if standing.state != "failed":
-            self._known[path] = identity, standing
+            self._known[file] = standing
         return standing
 
     def about(self, path: str, plugin: str) -> Standing:

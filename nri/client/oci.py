@@ -189,9 +189,8 @@ class OCIState:
             status = value.get("status")
             self.status = status if isinstance(status, str) else ""  # a hook does not need it
             self.annotations = string_map(value.get("annotations"), "annotations")
-            for key in ("id", "bundle"):
-                if not value.get(key):
-                    raise DecodeError(f"{key}: found nothing, expected the container's")
+            if not self.id:
+                raise DecodeError("id: found nothing, expected the container's")
             if not self.bundle.startswith("/"):
                 raise DecodeError(f"bundle: found {self.bundle!r}, expected an absolute path")
         except DecodeError as error:

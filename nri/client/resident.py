@@ -16,6 +16,7 @@ the request gets a process of its own.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import logging
@@ -67,6 +68,8 @@ LONGEST_PAUSE = 600.0
 PROVEN = 10
 """Answers after which the end of a resident is no failure."""
 
+_STATUSES = frozenset([b"%d" % status for status in range(256)])
+
 MAX_WORDS = 8
 """Words of a resident that are taken in at a time: one that talks without end must not outlive its deadline."""
 
@@ -96,23 +99,16 @@ class Resident(Prepared):
         self.changed = ""
         """The change of its process for which it ended, as it stated it; "" without one."""
         self.end_reason = "a request ends its process"
-        self._control, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
-        try:
-            self._stderr, their_stderr = pipe()
-        except OSError:
-            self._control.close()
-            theirs.close()
-            raise
-        try:
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            self._control, control = socketpair(AF_UNIX, SOCK_SEQPACKET)
+            ours.callback(self._control.close)
+            theirs.callback(control.close)
+            self._stderr, stderr = pipe()
+            ours.callback(os.close, self._stderr)
+            theirs.callback(os.close, stderr)
             os.set_blocking(self._stderr, False)
-            self.pid = spawn(path, [plugin, "serve"], (theirs.fileno(), their_stderr, their_stderr))
-        except BaseException:
-            self._control.close()
-            os.close(self._stderr)
-            raise
-        finally:
-            theirs.close()
-            os.close(their_stderr)
+            self.pid = spawn(path, [plugin, "serve"], (control.fileno(), stderr, stderr))
+            ours.pop_all()  # they stay open
         self._pidfds = pidfds_of(self.pid)
         self.is_alive = True
         self._is_ready = False
@@ -140,10 +136,10 @@ class Resident(Prepared):
 
     def _why_not_ready(self, until: float) -> str:
         try:
-            lines = os.read(self._stderr, 1 << 20)[-MAX_LINE:].strip().splitlines()
+            said = os.read(self._stderr, 1 << 20)[-MAX_LINE:]
         except BlockingIOError:
-            lines = []
-        stated = readable(lines[-1]) if lines else ""
+            said = b""
+        stated = readable(said.strip().rpartition(b"\n")[2])
         reason = stated.removeprefix(f"{self._plugin} serve: ")
         if reason != stated:
             return shorten(reason, 500)
@@ -175,16 +171,9 @@ class Resident(Prepared):
                 conversation = Conversation(
                     self, pipes.ours, request, log, stop=stop, meanwhile=pause
                 )
-                pipes.ours = []  # the conversation's
-                try:
-                    conversation.begin()
-                    rights = memoryview(array("i", pipes.theirs)).cast("B")
-                    self._control.sendmsg(
-                        [INVOKE], [(SOL_SOCKET, SCM_RIGHTS, rights)], MSG_DONTWAIT
-                    )
-                except OSError:
-                    conversation.close()
-                    raise
+                pipes.ours = conversation.pipes
+                rights = memoryview(array("i", pipes.theirs)).cast("B")
+                self._control.sendmsg([INVOKE], [(SOL_SOCKET, SCM_RIGHTS, rights)], MSG_DONTWAIT)
                 self._stdin = pipes.theirs.pop(0)
         except OSError as error:
             self.end()
@@ -206,7 +195,7 @@ class Resident(Prepared):
         """As for ``Asked``."""
         for word, argument in self._said():
             if word == ENDED:
-                if not (argument.isdigit() and len(argument) < 4 and int(argument) < 256):
+                if argument not in _STATUSES:
                     said = shorten(readable(b"ended " + argument), 80)
                     raise OSError(
                         errno.EPROTO, f"it said {said!r}, expected a status from 0 to 255"
@@ -314,8 +303,7 @@ class _File:
 
     def excludes(self, plugin: str, state: str) -> bool:
         """Return whether it is of this plugin, which has said that it does not act on the state."""
-        states = self.standing.states
-        return states is not None and self.plugin == plugin and state not in states
+        return self.plugin == plugin and state not in self.standing.states
 
     def failed(self, reason: str) -> None:
         """Note that it could not become a resident, or did not remain one."""
@@ -330,6 +318,11 @@ class _File:
             pause = 0.0
         self.retry_at = time.monotonic() + min(pause, LONGEST_PAUSE)
         self.standing = self.standing._replace(state="failed", reason=reason)
+
+
+_NO_FILE = _File("", (), _NOTHING)
+"""In place of one that is not there, or not wanted."""
+_NO_FILE.standing = Standing(OFF, NOT_WANTED)
 
 
 class Residents(Invoker):
@@ -406,8 +399,8 @@ class Residents(Invoker):
         """Return what is known of a type's executable: no event waits for what it says of itself."""
         path = self._path_of(plugin)
         with self._changed:
-            file = self._files.get(path)
-        if file is None or file.identity != files.identity(path):
+            file = self._files.get(path, _NO_FILE)
+        if file.identity != files.identity(path):
             return UNKNOWN
         return file.standing
 
@@ -452,9 +445,7 @@ class Residents(Invoker):
 
     def _is_due(self, file: _File) -> bool:
         """Return whether a plugin is to be asked what it is, or a resident to be started."""
-        if file.resident is not None or file.is_starting:
-            return False
-        is_settled = file.standing.state in (OFF, WAITING)
+        is_settled = file.is_starting or file.standing.state in ("ready", OFF, WAITING)
         return not is_settled and time.monotonic() >= file.retry_at
 
     def renew(self) -> None:
@@ -505,10 +496,7 @@ class Residents(Invoker):
     def standing(self, path: str) -> Standing:
         """Return how the plugin at a path is asked."""
         with self._changed:
-            file = self._files.get(path)
-            if file is None:
-                return Standing(OFF, NOT_WANTED)
-            return file.standing
+            return self._files.get(path, _NO_FILE).standing
 
     def close(self) -> None:
         """End all residents."""
@@ -518,16 +506,15 @@ class Residents(Invoker):
         """Return what is known of the file that is at the path now: nothing of one that is not wanted, or is gone."""
         identity = files.identity(path)
         if not identity:
-            return _File(plugin, identity, _NOTHING)
+            return _NO_FILE
         with self._changed:
-            file = self._files.get(path)
-            if file is not None:
-                if file.identity == identity:
-                    return file
-                self._forget(path)
+            file = self._files.get(path, _NO_FILE)
+            if file.identity == identity:
+                return file
+            self._forget(path)
             wanted = self._wanted.get(plugin)
             if wanted is None:
-                return _File(plugin, identity, _NOTHING)
+                return _NO_FILE
             file = self._files[path] = _File(plugin, identity, wanted)
             return file
 
@@ -572,7 +559,7 @@ class Residents(Invoker):
             file.failed(resident.end_reason)
 
     def _forget(self, path: str) -> None:
-        file = self._files.pop(path)
+        file = self._files.pop(path, _NO_FILE)
         self._leaving += file.waiting
         file.waiting = []
         self._end_resident(file)

@@ -29,6 +29,9 @@ _STATES_KEY = re.compile(rb"""states\\?["']""")
 
 _STATES = array(words(*STATES), 1)
 
+ALL = frozenset([*STATES, RELEASE])
+"""The states of a plugin that does not say which ones it acts on."""
+
 _PIECE = 1 << 20
 """Bytes of an executable that are searched at a time."""
 
@@ -45,8 +48,8 @@ class Standing(NamedTuple):
     reason: str = ""
     build: str = ""
     """The version that it reports; "" if it was not asked."""
-    states: frozenset[str] | None = None
-    """Those that it says it acts on, ``RELEASE`` among them; None if that is not known."""
+    states: frozenset[str] = ALL
+    """Those that it says it acts on, ``RELEASE`` among them; all if that is not known."""
     create_suffices: bool = False
     """True if its ``create`` makes up for a missed ``setup``, as it says."""
 
@@ -135,11 +138,11 @@ def _names_states(path: str) -> bool:
     return False
 
 
-def _states(answer: dict[str, Any]) -> frozenset[str] | None:
-    """Return the states that an answer names, with ``RELEASE``; None if it names none, or others."""
+def _states(answer: dict[str, Any]) -> frozenset[str]:
+    """Return the states that an answer names, with ``RELEASE``; all if it names none, or others."""
     states: Any = answer.get("states")
     if not _STATES.accepts(states):
-        return None
+        return ALL
     if answer.get("releases") is True:
         return frozenset([*states, RELEASE])
     return frozenset(states)

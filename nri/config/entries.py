@@ -128,7 +128,7 @@ class PluginEntry:
     :ivar timeout: seconds; 0 for the default of the program that runs the chain.
     :ivar resident: False: the plugin is started for each request, even if it has opted in as a resident.
     :ivar waiting: True: a process is started before there is a request, unless the plugin is a resident.
-    :ivar when: the containers that the plugin runs for; None for all.
+    :ivar when: the containers that the plugin runs for.
     :ivar source: the path of the entry's file; "" for none. Not part of the document.
     :ivar source_index: the index of the entry in that file, from 0. Not part of the document.
     """
@@ -159,7 +159,7 @@ class PluginEntry:
         timeout: float = 0,
         resident: bool | None = None,
         waiting: bool | None = None,
-        when: Condition | dict[str, Any] | None = None,
+        when: dict[str, Any] | None = None,
         source: str = "",
         source_index: int = 0,
     ) -> None:
@@ -170,7 +170,7 @@ class PluginEntry:
         self.timeout = timeout
         self.resident = resident
         self.waiting = waiting
-        self.when = Condition(when) if isinstance(when, dict) else when
+        self.when = Condition(when or {})
         self.source = source
         self.source_index = source_index
         self._key = ""
@@ -221,7 +221,7 @@ class PluginEntry:
             "timeout": self.timeout or None,
             "resident": self.resident,
             "waiting": self.waiting,
-            "when": None if self.when is None else self.when.value,
+            "when": self.when.value or None,
         }
         return {name: item for name, item in value.items() if item is not None}
 

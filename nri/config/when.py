@@ -310,14 +310,15 @@ class _Value:
 class Condition:
     """``when`` of an entry: the containers that its plugin runs for.
 
-    :param value: the JSON value.
+    :param value: the JSON value; without keys it holds for all.
     :raises DecodeError: if the value is not valid.
     """
 
     __slots__ = ("_parts", "_skips", "value")
 
     def __init__(self, value: dict[str, Any]) -> None:
-        demand(WHEN, value, "when")
+        if value:
+            demand(WHEN, value, "when")
         parts: list[Part] = []
         if "namespaces" in value:
             parts.append(_Name("namespace", "namespace", value["namespaces"]))

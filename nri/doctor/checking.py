@@ -37,7 +37,7 @@ def notes_on_condition(plugin: PluginEntry, containerds_file: str) -> list[str]:
 
     :param containerds_file: the file that containerd reads itself.
     """
-    when = {} if plugin.when is None else plugin.when.value
+    when = plugin.when.value
     where = f"{plugin.place}.when"
     notes = []
     if when and plugin.source == containerds_file:

@@ -17,12 +17,12 @@ Several entries of a type are told apart by their keys first, and then by their 
 from __future__ import annotations
 
 from nri.config.entries import PluginEntry
-from nri.node.record import IGNORED, MISSED, REAPPLY, RELEASE, Entry, Facts
+from nri.node.record import IGNORED, MISSED, REAPPLY, RELEASE, Entry, Facts, Outcome
 from nri.types.v1 import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 CREATE = str(State.CREATE)
 """A step that can be due, beside ``REAPPLY`` and ``RELEASE``."""
@@ -61,35 +61,31 @@ class Due:
         self.had = had
 
 
-def compare(wanted: Sequence[Wanted], had: Sequence[Entry], *, again: bool = False) -> list[Due]:
+def compare(
+    wanted: Sequence[Wanted], had: Mapping[str, Entry], *, again: bool = False
+) -> list[Due]:
     """Return what is due.
 
     :param wanted: the entries that apply, in their order.
-    :param had: what the container has had.
+    :param had: what the container has had, by ``PluginEntry.key``.
     :param again: also what has failed with the executable as it is.
     """
     keys = {one.entry.key for one in wanted}
-    created = {entry.key: entry for entry in had if entry.is_created}
-    failed = {entry.key: entry for entry in had if entry.create.is_lack}
-    outdated = [entry for key, entry in created.items() if key not in keys]
+    outdated = [entry for entry in had.values() if entry.is_created and entry.key not in keys]
     due: list[Due] = []
     for one in wanted:
         key = one.entry.key
-        if key in created:
-            continue
-        if key in failed:
-            if one.acts and _is_tried_again(failed[key], one, again=again):
-                due.append(Due(CREATE, one.entry, failed[key]))
+        entry = had.get(key, Entry(key, one.entry.document))
+        if entry.is_created:
             continue
         older = _first_of_type(outdated, one.entry.type)
-        if older is not None:
-            outdated.remove(older)
-        if not one.acts:
-            continue
-        if older is None:
-            due.append(Due(CREATE, one.entry, Entry(key, one.entry.document)))
+        if entry.create.is_lack or older is None:
+            task = Due(CREATE, one.entry, entry)
         else:
-            due.append(Due(REAPPLY, one.entry, older))
+            outdated.remove(older)
+            task = Due(REAPPLY, one.entry, older)
+        if one.acts and _is_to_be_tried(entry.create, one, again=again):
+            due.append(task)
     for entry in outdated:
         due.append(Due(RELEASE, PluginEntry.of_document(entry.document), entry))
     return due
@@ -100,10 +96,10 @@ def has_create(due: Sequence[Due]) -> bool:
     return any(task.what == CREATE for task in due)
 
 
-def _is_tried_again(failed: Entry, one: Wanted, *, again: bool) -> bool:
-    if failed.create.binary != one.binary:
+def _is_to_be_tried(create: Outcome, one: Wanted, *, again: bool) -> bool:
+    if not create.is_lack or create.binary != one.binary:
         return True
-    return again and failed.create.outcome != IGNORED
+    return again and create.outcome != IGNORED
 
 
 def _first_of_type(entries: Sequence[Entry], type_: str) -> Entry | None:
@@ -137,7 +133,7 @@ def lacking(facts: Facts) -> list[Lack]:
     """Return what a container runs without: by plugin and state once, and all plugins only where none is named."""
     lacks: dict[tuple[str, str], Lack] = {}
     is_named = False
-    for entry in facts.entries:
+    for entry in facts.entries.values():
         for step, outcome in entry.states.items():
             state = CREATE if step == REAPPLY else str(step)
             if outcome.is_lack:
@@ -163,7 +159,7 @@ def forget(
     """
     is_changed = False
     outdated = {task.had.key for task in due}
-    for entry in [*facts.entries]:
+    for entry in [*facts.entries.values()]:
         for state, outcome in [*entry.states.items()]:
             if not outcome.is_lack:
                 continue
@@ -177,5 +173,5 @@ def forget(
                 del entry.states[state]
                 is_changed = True
         if not entry.states:
-            facts.entries.remove(entry)
+            del facts.entries[entry.key]
     return is_changed

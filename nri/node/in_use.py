@@ -292,7 +292,8 @@ class InUse:
         :raises NRIError: others can write to it.
         :raises ValueError: it is damaged.
         """
-        line, _, rest = read_file(self._path).partition(b"\n")
+        line, _, content = read_file(self._path).partition(b"\n")
+        at = 0
         documents: Documents = {}
         missing: dict[str, float] = {}
         try:
@@ -301,13 +302,11 @@ class InUse:
                 raise FileNotFoundError
             for name, size, noted in head["files"]:
                 path = os.fsdecode(name.encode("latin-1"))
-                documents[path] = rest[:size]
-                rest = rest[size:]
-                if len(documents[path]) != size:
-                    raise ValueError
+                documents[path] = content[at : at + size]
+                at += size
                 if noted is not None:
                     missing[path] = float(noted)
-            if rest:
+            if at != len(content):
                 raise ValueError
             head["directory"]
             head["since"] = float(head["since"])

@@ -18,7 +18,7 @@ its cause is ``REFUSED``, whatever its ``failurePolicy``.
 
 from __future__ import annotations
 
-from nri.client.chain import ChainError, Client
+from nri.client.chain import ChainError, Client, every
 from nri.config.entries import ConfigList
 from nri.node.record import (
     DONE,
@@ -117,11 +117,12 @@ class Chain:
     """Plugins that are run for a container, one after the other: what is to run, and what has come of it.
 
     :param container: that they are run for, with a *request* about it.
-    :param only: the keys of the entries that run; by default all that act on the state.
+    :param only: returns whether an entry runs.
     :param replaces: what the container has had, by the keys of the entries that come in its place.
     :ivar step_state: the state under which the outcome is noted: ``RELEASE`` for a release.
     :ivar steps: the plugins that have run.
     :ivar error: its failure; "" if it has not failed.
+    :ivar unreached: the entries behind the one that has failed, which were to run.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class Chain:
         client: Client,
         container: Container,
         request: Request,
-        only: Collection[str] | None = None,
+        only: Callable[[PluginEntry], bool] = every,
         replaces: Mapping[str, Entry] = NOTHING,
     ) -> None:
         self.client = client
@@ -140,6 +141,7 @@ class Chain:
         self.step_state = RELEASE if request.release else str(request.state)
         self.steps: list[Step] = []
         self.error = ""
+        self.unreached: list[PluginEntry] = []
 
     @property
     def facts(self) -> Facts:
@@ -154,24 +156,8 @@ class Chain:
 
     @property
     def is_refused(self) -> bool:
-        """True if plugins have refused the container, and none has failed."""
-        errors = [step.error for step in self.steps if step.error is not None]
-        return bool(errors) and all(error.refused for error in errors)
-
-    @property
-    def unreached(self) -> list[PluginEntry]:
-        """The entries behind the one that has failed, which were to run."""
-        asked = {step.plugin.type for step in self.steps}
-        unreached = []
-        for entry in self.client.holding(self.request):
-            if entry.type not in asked and self._is_to_run(entry):
-                unreached.append(entry)
-        return unreached
-
-    def _is_to_run(self, entry: PluginEntry) -> bool:
-        if self.only is not None:
-            return entry.key in self.only
-        return self.client.invoker.acts_on(entry.type, self.request.state)
+        """True if no plugin has failed: beside an error, plugins have refused the container."""
+        return all(step.error.refused for step in self.steps if step.error is not None)
 
 
 class Verdict:
@@ -289,7 +275,7 @@ def _release(container: Container, host: Host, client: Client, task: Due) -> Ver
     had = task.had
     if not client.invoker.releases(task.entry.type):
         with host.lock:
-            container.facts.entries.remove(had)  # it has nothing to give back
+            del container.facts.entries[had.key]  # it has nothing to give back
             host.save(container)
         return Verdict()
     alone = Client(ConfigList(plugins=[task.entry]), client.invoker, timeout=client.timeout)
@@ -309,7 +295,14 @@ def _create_late(
             replaces[task.entry.key] = task.had
 
     request = container.request(State.CREATE).replace(late=True)
-    return _noted(host, _run(host, Chain(client, container, request, keys, replaces)), LATE_CREATE)
+    return _noted(
+        host, _run(host, Chain(client, container, request, _among(keys), replaces)), LATE_CREATE
+    )
+
+
+def _among(keys: Collection[str]) -> Callable[[PluginEntry], bool]:
+    """Return a function that returns whether an entry has one of these keys."""
+    return lambda entry: entry.key in keys
 
 
 def _update_late(container: Container, host: Host, created: Collection[str]) -> Verdict:
@@ -318,12 +311,13 @@ def _update_late(container: Container, host: Host, created: Collection[str]) -> 
     :param created: the keys of the entries whose ``create`` has just run: they have seen the new resources.
     """
     facts = container.facts
-    others = {entry.key for entry in facts.entries if entry.is_created}
+    others = {key for key, entry in facts.entries.items() if entry.is_created}
     with host.lock:
         facts.is_rewritten = False  # it may be written again meanwhile
     # As an event's: many containers may follow one answer, so residents are asked, where there are some.
     client = host.client(container, State.UPDATE)
-    chain = Chain(client, container, container.request(State.UPDATE), others.difference(created))
+    only = _among(others.difference(created))
+    chain = Chain(client, container, container.request(State.UPDATE), only)
     return _noted(host, _run(host, chain), LATE_UPDATE)
 
 
@@ -409,6 +403,7 @@ def _run(host: Host, chain: Chain) -> Chain:
         host.run(chain, note)
     except ChainError as error:
         chain.error = str(error)
+        chain.unreached = [entry for entry in error.unreached if chain.only(entry)]
     return chain
 
 
@@ -420,11 +415,10 @@ def _noted(host: Host, chain: Chain, how: str) -> Verdict:
     """Note what has come of a chain for a container that runs."""
     with host.lock:
         _note_failures(chain, how)
-        if chain.error:
-            if chain.step_state == State.UPDATE:
-                chain.facts.is_rewritten = True
-            if chain.step_state == State.CREATE:
-                _note_unreached(chain, how)
+        if chain.step_state != State.UPDATE:
+            _note_unreached(chain, how)
+        elif chain.error:
+            chain.facts.is_rewritten = True
         host.save(chain.container)
     if chain.error:
         return _failed(chain)
@@ -446,15 +440,15 @@ def _note_success(chain: Chain, step: Step) -> None:
     facts = chain.facts
     key = step.plugin.key
     state = chain.step_state
-    older = chain.replaces.get(key)
     if state == RELEASE:
-        facts.entries = [entry for entry in facts.entries if entry is not older]
+        facts.entries.pop(chain.replaces[key].key, None)
         return
     entry = facts.add(key, step.plugin.document)
-    if older is not None and older is not entry:
+    older = chain.replaces.get(key, entry)
+    if older is not entry:
         entry.states = {**older.states, **entry.states}
         entry.states.pop(REAPPLY, None)
-        facts.entries.remove(older)
+        del facts.entries[older.key]
     text = step.stdout.strip().decode("utf-8", "replace")
     entry.result = text if len(text) <= MAX_RESULT else ""
     entry.states[state] = Outcome(DONE, binary=step.identity)
@@ -462,9 +456,9 @@ def _note_success(chain: Chain, step: Step) -> None:
         return
     # An older entry of the type that has failed is over.
     keys = {one.key for one in chain.client.config.plugins}
-    for other in [*facts.entries]:
+    for other in [*facts.entries.values()]:
         if other.type == entry.type and other.create.is_lack and other.key not in keys:
-            facts.entries.remove(other)
+            del facts.entries[other.key]
 
 
 def _note_failures(chain: Chain, how: str) -> None:

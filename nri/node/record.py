@@ -234,7 +234,7 @@ class Facts:
     :ivar name: ``NAMESPACE/POD[/CONTAINER]``, for people.
     :ivar life: what tells it from an earlier one of the same id; "" if that is not known.
     :ivar is_created: its ``create`` has ended without an error, be it without plugins.
-    :ivar entries: what it has had.
+    :ivar entries: what it has had of each entry, by ``PluginEntry.key``.
     :ivar without: why it runs without all plugins; None if it does not.
     :ivar seen: digests of its resources, the last one in force; a peer may still send an earlier one.
     :ivar resources: the resources in force as OCI has them; None if they are those of its creation.
@@ -247,7 +247,7 @@ class Facts:
         self.name = bounded(name, MAX_NAME)
         self.life = life
         self.is_created = self.is_rewritten = self.is_unwritten = False
-        self.entries: list[Entry] = []
+        self.entries: dict[str, Entry] = {}
         self.without: Outcome | None = None
         self.seen: list[int] = []
         self.resources: Any = None
@@ -256,34 +256,19 @@ class Facts:
 
     # What has come of a state
 
-    def entry(self, key: str) -> Entry | None:
-        """Return what it has had of an entry; None if nothing.
-
-        :param key: ``PluginEntry.key``.
-        """
-        for entry in self.entries:
-            if entry.key == key:
-                return entry
-        return None
-
     def add(self, key: str, document: str) -> Entry:
         """Return what it has had of an entry, which is listed from now on."""
-        entry = self.entry(key)
-        if entry is None:
-            entry = Entry(key, document)
-            self.entries.append(entry)
-        return entry
+        return self.entries.setdefault(key, Entry(key, document))
 
     def previous(self, key: str) -> Result | None:
         """Return the last result of an entry, or of an older one of its type; None if there is none."""
         type_ = key.partition(" ")[0]
         result = ""
-        for entry in self.entries:
-            if entry.key == key:
-                result = entry.result
-                break
+        for entry in self.entries.values():
             if entry.type == type_:
                 result = result or entry.result
+        if key in self.entries:
+            result = self.entries[key].result
         try:
             return Result.from_json(result)
         except DecodeError:  # there is none, or another build has written it
@@ -296,8 +281,8 @@ class Facts:
 
     def adjusted(self, key: str) -> Result | None:
         """Return the last result of an entry if it asks for changes of the container: it is that of ``setup``."""
-        entry = self.entry(key)
-        if entry is None or '"adjust"' not in entry.result:
+        entry = self.entries.get(key, Entry(key, ""))
+        if '"adjust"' not in entry.result:
             return None
         return self.previous(key)
 
@@ -312,7 +297,7 @@ class Facts:
 
     def has_judged_setup(self, type_: str) -> bool:
         """Return whether the container's ``setup`` has asked a plugin, or left it out for its condition."""
-        for entry in self.entries:
+        for entry in self.entries.values():
             outcome = entry.states.get(State.SETUP, NOT_TRIED)
             if entry.type == type_ and outcome.outcome not in (NOT_TRIED.outcome, MISSED):
                 return True
@@ -335,12 +320,12 @@ class Facts:
         self.without = None
         self.seen = []
         self.resources = None
-        entries = []
-        for entry in self.entries:
+        entries = {}
+        for key, entry in self.entries.items():
             outcome = entry.states.get(State.SETUP)
             if outcome is not None:
                 entry.states = {State.SETUP: outcome}
-                entries.append(entry)
+                entries[key] = entry
         self.entries = entries
 
     # As JSON
@@ -357,7 +342,7 @@ class Facts:
             "name": self.name,
             "life": self.life,
             "created": self.is_created,
-            "entries": [entry.to_value() for entry in self.entries],
+            "entries": [entry.to_value() for entry in self.entries.values()],
             "seen": self.seen,
             "resources": self.resources,
             "rewritten": self.is_rewritten,
@@ -393,7 +378,7 @@ class Facts:
         for item in known.get("entries", ()):
             entry = Entry.from_value(item, faults)
             if entry is not None:
-                facts.entries.append(entry)
+                facts.entries[entry.key] = entry
         if "without" in known:
             facts.without = Outcome.from_value(known["without"])
         facts.seen = known.get("seen", [])

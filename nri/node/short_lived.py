@@ -154,37 +154,38 @@ class Occasion:
         if not plugins:
             return
         deadline.doing = f"it was running {', '.join(types_of(plugins))}"
-        watcher = None
-        if host.has_own_process:
-            try:
-                watcher = watchdog.start(then=self._if_killed)  # in the caller's directory
-            except OSError as error:
-                raise NRIError(
-                    f"the plugins' watchdog cannot be started: {error.strerror}"
-                ) from error
+        if not host.has_own_process:
+            self._invoke(chain, on_step)
+            return
+        try:
+            watcher = watchdog.start(then=self._if_killed)  # in the caller's directory
+        except OSError as error:
+            raise NRIError(f"the plugins' watchdog cannot be started: {error.strerror}") from error
         may_leave_processes = True
+        try:
+            steps = self._invoke(chain, on_step)
+            may_leave_processes = any(step.error for step in steps)
+        finally:
+            watcher.end(sweeps=may_leave_processes)
+
+    def _invoke(self, chain: Chain, on_step: Callable[[Step], None]) -> list[Step]:
         report = reporting_ignored(chain.request, self._say)
 
         def take(step: Step) -> None:
             report(step)
             on_step(step)
 
-        try:
-            prepare_process()
-            steps = chain.client.invoke(
-                chain.request,
-                state,
-                deadline=deadline.at,
-                log=self._say,
-                on_step=take,
-                changes=self._changes,
-                previous=chain.previous,
-                only=chain.only,
-            )
-            may_leave_processes = any(step.error for step in steps)
-        finally:
-            if watcher is not None:
-                watcher.end(sweeps=may_leave_processes)
+        prepare_process()
+        return chain.client.invoke(
+            chain.request,
+            chain.request.state,
+            deadline=self._deadline.at,
+            log=self._say,
+            on_step=take,
+            changes=self._changes,
+            previous=chain.previous,
+            only=chain.only,
+        )
 
     def _say(self, plugin: str, line: str) -> None:
         """Report a line of a plugin."""

@@ -31,30 +31,38 @@ _list = -1
 _forgets = False
 
 
-def start(begin: Callable[[], int], *, stdin: int | None = None) -> int:
-    """Start a child with a function that returns its pid, and return that.
-
-    :param stdin: of a plugin: what becomes its stdin, a pipe or socket that no other process has. A watchdog kills
-        it, with its session, when this process is killed; until its pid is known, it is found by its stdin.
-    """
+def start(begin: Callable[[], int]) -> int:
+    """Start a child with a function that returns its pid, and return that."""
     global coming  # noqa: PLW0603 - see the module's docstring
-    mark = "" if stdin is None else identity(os.fstat(stdin))
     with lock:
         coming += 1
-        if mark:
-            _plugins[mark] = None
-            _write_list()
-    pid = 0
     try:
         pid = begin()
+        with lock:
+            started.add(pid)
     finally:
         with lock:
             coming -= 1
+    return pid
+
+
+def start_plugin(begin: Callable[[], int], stdin: int) -> int:
+    """As ``start``. A watchdog kills the plugin, with its session, when this process is killed.
+
+    :param stdin: what becomes its stdin, a pipe or socket that no other process has: until the plugin's pid is
+        known, it is found by that.
+    """
+    mark = identity(os.fstat(stdin))
+    with lock:
+        _plugins[mark] = None
+        _write_list()
+    try:
+        pid = start(begin)
+        with lock:
+            _plugins[pid] = None
+    finally:
+        with lock:
             _plugins.pop(mark, None)
-            if pid:
-                started.add(pid)
-                if stdin is not None:
-                    _plugins[pid] = None
             _write_list()
     return pid
 
@@ -107,27 +115,28 @@ def reap(pid: int) -> int | None:
     A negative status is a signal. The status is 0 where the caller ignores SIGCHLD: then the kernel keeps none.
     """
     with lock:
-        try:
-            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-                return None
-            _forget(pid)  # first: once it is reaped, another process may get its number
-            _, status = os.waitpid(pid, 0)
-        except ChildProcessError:
-            _forget(pid)
-            status = 0
-        started.discard(pid)
+        return _reap(pid)
+
+
+def _reap(pid: int) -> int | None:
+    """As ``reap``, with the lock."""
+    if not has_exited(pid):
+        return None
+    _forget(pid)  # first: once it is reaped, another process may get its number
+    try:
+        _, status = os.waitpid(pid, 0)
+    except ChildProcessError:
+        status = 0
+    started.discard(pid)
     return os.waitstatus_to_exitcode(status)
 
 
 def reap_late() -> None:
-    """Reap those of ``late`` that have ended. Each is taken out first, so that no other thread reaps it."""
-    for _ in range(len(late)):
-        try:
-            pid = late.pop(0)
-        except IndexError:
-            return  # another thread took the rest
-        if reap(pid) is None:
-            late.append(pid)
+    """Reap those of ``late`` that have ended. No other thread reaps one meanwhile: its number may be used again."""
+    with lock:
+        for pid in [*late]:
+            if _reap(pid) is not None:
+                late.remove(pid)
 
 
 def pidfds_of(pid: int) -> list[int]:

@@ -209,7 +209,7 @@ class Asked:
 
 
 class Conversation:
-    """The exchange with a process. It owns the pipes.
+    """The exchange with a process, which begins at once. It owns the pipes.
 
     :param pipes: our ends of stdin, stdout and stderr, non-blocking.
     :param data: the bytes for stdin.
@@ -235,7 +235,8 @@ class Conversation:
         seconds, self._meanwhile = meanwhile
         self._meanwhile_at = time.monotonic() + seconds
         self._written = bytearray()  # what was read from stdout
-        self._open = set(pipes)
+        self.pipes = [*pipes]
+        """Those that it has not closed."""
         self._poll = select.poll()
         self._stop = stop
         for fd in (self._stdout, self._stderr, *asked.ends):
@@ -246,15 +247,8 @@ class Conversation:
         for fd in asked.ends:
             self._ends.register(fd, select.POLLIN)
         self._ends_within = asked.is_quick * 5 * _ENDS_SOON
-
-    def begin(self) -> None:
-        """Write as much of the input as the pipe takes now: a resident that is woken next reads it at once."""
-        self._write()
-
-    def close(self) -> None:
-        """Close the pipes."""
-        close_all(self._open)
-        self._open.clear()
+        self._poll.register(self._stdin, 0)
+        self._write()  # what the pipe takes now: a resident that is woken next reads it at once
 
     def run(self, deadline: float) -> Output:
         """Write and read until the answer ends, or must end; then end the process if it must end.
@@ -274,7 +268,7 @@ class Conversation:
             raise BrokenOffError(error.errno, error.strerror) from error
         finally:
             self._meanwhile = nothing  # it may refer to the owner of this object
-            self.close()
+            close_all(self.pipes)
         if len(self._written) > MAX_OUTPUT:
             output.stopped = output.stopped or "output"
         self._lines.finish()
@@ -292,8 +286,6 @@ class Conversation:
 
     def _exchange(self, deadline: float) -> str:
         """Return the reason for ending the process, as in ``Output``; "" if the answer has ended."""
-        if self._stdin in self._open:
-            self._write()
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -301,7 +293,7 @@ class Conversation:
             for fd, _ in self._wait(left):
                 if fd == self._stdin:
                     self._write()
-                elif fd in self._open:
+                elif fd in self.pipes:
                     if 0 < self._read(fd) < _CHUNK and fd == self._stdout:
                         self._ends_within = _ENDS_SOON
                 elif self._asked.has_ended():
@@ -342,7 +334,7 @@ class Conversation:
                 self._asked.sent += written
                 self._left = self._left[written:]
         except BlockingIOError:
-            self._poll.register(self._stdin, select.POLLOUT)  # again makes no difference
+            self._poll.modify(self._stdin, select.POLLOUT)  # again makes no difference
             return
         # The process does not read the rest; its output shows whether that is a fault.
         except OSError:
@@ -368,11 +360,11 @@ class Conversation:
             left -= self._read(self._stderr) or left
 
     def _unread(self, fd: int) -> int:
-        return unread(fd) if fd in self._open else 0
+        return unread(fd) if fd in self.pipes else 0
 
     def _read(self, fd: int) -> int:
         """Read once from stdout or stderr; return the number of bytes."""
-        if fd not in self._open:
+        if fd not in self.pipes:
             return 0
         try:
             data = os.read(fd, _CHUNK)
@@ -387,11 +379,8 @@ class Conversation:
         return len(data)
 
     def _close(self, fd: int) -> None:
-        try:
-            self._poll.unregister(fd)
-        except KeyError:
-            pass  # stdin, where one write took everything
-        self._open.discard(fd)
+        self._poll.unregister(fd)
+        self.pipes.remove(fd)
         os.close(fd)
 
 

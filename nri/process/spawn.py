@@ -43,20 +43,23 @@ def spawn(
     """Start ``path`` and return its pid. It leads a session of its own, and so a process group.
 
     :param descriptors: become 0, 1, 2 and so on in the child, which gets no others.
-    :param is_plugin: whether a watchdog kills it when this process is killed, as ``children.start`` says.
+    :param is_plugin: whether a watchdog kills it when this process is killed, as ``children.start_plugin`` says.
     :raises OSError: when it cannot be started.
     """
     children.reap_late()
     # A descriptor whose number is one of the child's could be overwritten before it is in place.
+    moved: Sequence[int] = ()
+    used = descriptors
     if min(descriptors) < len(descriptors):
-        moved = copies(descriptors)
-    else:
-        moved = []
+        used = moved = copies(descriptors)
+
+    def begin() -> int:
+        return _start(path, argv, environment, used)
+
     try:
-        stdin = descriptors[0] if is_plugin else None
-        return children.start(
-            lambda: _start(path, argv, environment, moved or descriptors), stdin=stdin
-        )
+        if is_plugin:
+            return children.start_plugin(begin, descriptors[0])
+        return children.start(begin)
     finally:
         close_all(moved)
 

@@ -20,6 +20,7 @@ from typing import Any
 from nri.adjust import Changes
 from nri.client import Client, Invoker, PluginError, Step
 from nri.client.chain import STOPPED
+from nri.client.facts import facts_of
 from nri.client.resident import Residents
 from nri.config.entries import ConfigList, PluginEntry, types_of
 from nri.config.site import Site
@@ -217,7 +218,7 @@ class Chains:
         configuration = self.configuration.current()
         self._use(configuration, options)
         invoker = self._starter if state == LATE else self.residents
-        facts = None
+        facts = facts_of
         if subject is not None:
             facts = subject.facts
             # containerd 2.x sends its own plugins these two states, of sandboxes alone.

@@ -616,7 +616,7 @@ def _outdated(due: Sequence[Due]) -> list[Due]:
 def _shown(row: Row, container: str | None) -> dict[str, Any]:
     """Return what a row has had, as docs/status.md has it."""
     plugins = []
-    for entry in row.facts.entries:
+    for entry in row.facts.entries.values():
         states = entry.done_states
         is_failed = entry.create.is_lack
         if is_failed:

@@ -6,12 +6,12 @@ An event has one line with the part of each plugin. A plugin's stderr is logged 
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from typing import Any
 
 from nri.client import Client, PluginError, Step
+from nri.client.chain import NO_DEADLINE
 from nri.config.entries import types_of
 from nri.process.conversation import NEVER, Stop
 from nri.types.gojson import shorten
@@ -49,7 +49,7 @@ class Run:
     :param client: runs its plugins.
     :param name: ``NAMESPACE/POD[/CONTAINER]``, for the log.
     :param call: the event that it answers; None for the worker, whose chains have the timeouts of the plugins alone.
-    :ivar deadline: a time of ``time.monotonic``.
+    :ivar deadline: a time of ``time.monotonic``, or ``NO_DEADLINE``.
     :ivar stop: ends it when the runtime does not wait for it any more; None if it goes on then.
     :ivar steps: the plugins that have run.
     :ivar said: what the plugin that runs has written to stderr: its type and a line each.
@@ -67,7 +67,7 @@ class Run:
         self.said: list[tuple[str, str]] = []
         self.seconds = 0.0
         self.error = ""
-        self.deadline = math.inf
+        self.deadline = NO_DEADLINE
         self.stop = NEVER
         if call is None:
             return
@@ -108,7 +108,7 @@ class EventLog:
             request = run.request
             names = ",".join(types_of(client.chain(request.state, request))) or "none"
             pairs: list[tuple[str, object]] = [("chain", names)]
-            if run.deadline < math.inf:
+            if run.deadline != NO_DEADLINE:
                 pairs.append(("ms_left", round((run.deadline - time.monotonic()) * 1000)))
             for plugin, reason in client.skipped(request.state, request):
                 pairs.append((f"skipped_{plugin.type}", reason))

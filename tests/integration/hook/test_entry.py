@@ -138,7 +138,7 @@ def test_runs_unless_known_facts_fail(host: Host) -> None:
         (b"", "the document is empty"),
         (b"[]", "the document: found an array, expected an object"),
         (b"{}", "id: found nothing, expected the container's"),
-        (b'{"id": "x"}', "bundle: found nothing, expected the container's"),
+        (b'{"id": "x"}', "bundle: found '', expected an absolute path"),
         (b'{"id": "x", "bundle": "b"}', "bundle: found 'b', expected an absolute path"),
         (
             b'{"id": "x", "bundle": "/b", "pid": "1"}',

@@ -231,7 +231,7 @@ def begin():
     print(os.posix_spawn("/bin/sleep", ["sleep", "1000"], {}, file_actions=actions, setsid=True), flush=True)
     os.kill(os.getpid(), 9)
 with Pipes() as pipes:
-    children.start(begin, stdin=pipes.theirs[0])
+    children.start_plugin(begin, pipes.theirs[0])
 """
 
 

@@ -120,12 +120,18 @@ def test_values_of_a_pod_are_cut_and_quoted_in_a_reason() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [{}, "x", {"namespace": ["x"]}, {"labels": {"a": {}}}, {"sandbox": 1}],
+    ["x", {"namespace": ["x"]}, {"labels": {"a": {}}}, {"sandbox": 1}],
     ids=str,
 )
 def test_a_wrong_condition_is_refused(value: Any) -> None:
     with pytest.raises(DecodeError, match=r"^when"):
         Condition(value)
+
+
+def test_condition_without_keys_holds_for_all() -> None:
+    condition = Condition({})
+    assert condition.judge(Facts()) == (True, "")
+    assert condition.contradiction(Facts()) == ""
 
 
 # Notes of nri check about conditions that are valid and probably not meant

@@ -32,7 +32,7 @@ def had(
 def facts(*entries: Entry, **changes: Any) -> Facts:
     about = Facts("default/web/app", "created:1")
     about.is_created = True
-    about.entries = [*entries]
+    about.entries = {entry.key: entry for entry in entries}
     for name, value in changes.items():
         setattr(about, name, value)
     return about
@@ -55,5 +55,5 @@ def shown(about: Facts) -> list[tuple[str, dict[str, str]]]:
     """The outcomes of each entry."""
     return [
         (entry.type, {state: one.outcome for state, one in entry.states.items()})
-        for entry in about.entries
+        for entry in about.entries.values()
     ]

@@ -12,7 +12,7 @@ from tests.unit.node.builders import facts, had, shown, wanted
 CASES: dict[str, tuple[list[Wanted], list[Entry], list[str]]] = {
     "nothing": ([wanted("a", 1)], [], ["create a 1"]),
     "the same": ([wanted("a", 1)], [had("a", 1)], []),
-    "only its setup": ([wanted("a", 1)], [had("a", 1, "setup")], ["create a 1"]),
+    "only its setup": ([wanted("a", 1)], [had("a", 1, "setup")], ["create a 1 after 1"]),
     "it does not act on create": ([wanted("a", 1, acts=False)], [], []),
     "another conf": ([wanted("a", 2)], [had("a", 1)], ["reapply a 2 after 1"]),
     "another conf, whose plugin does not act on create any more": (
@@ -85,7 +85,7 @@ def test_comparison_says_what_is_due(
     now: list[Wanted], before: list[Entry], expected: list[str]
 ) -> None:
     due = []
-    for task in compare(now, before):
+    for task in compare(now, facts(*before).entries):
         after = (
             ""
             if not task.had.states
@@ -101,7 +101,9 @@ def test_comparison_says_what_is_due(
 def test_failures_are_tried_again_when_asked_but_not_ignored_ones(
     outcome: str, expected: list[str]
 ) -> None:
-    due = compare([wanted("a", 1, binary=(1,))], [had("a", 1, failed=outcome)], again=True)
+    due = compare(
+        [wanted("a", 1, binary=(1,))], facts(had("a", 1, failed=outcome)).entries, again=True
+    )
     assert [task.what for task in due] == expected
 
 
@@ -152,7 +154,7 @@ def test_a_missed_setup_is_listed_while_it_is_missed() -> None:
 def test_a_reapply_that_has_failed_is_over_when_the_entry_applies_again() -> None:
     entry = had("a", 1)
     entry.states[REAPPLY] = Outcome(FAILED, "no")
-    due = compare([wanted("a", 2)], [entry])
+    due = compare([wanted("a", 2)], facts(entry).entries)
     assert not forget(facts(entry), {"a"}, (), due)
-    assert forget(facts(entry), {"a"}, (), compare([wanted("a", 1)], [entry]))
+    assert forget(facts(entry), {"a"}, (), compare([wanted("a", 1)], facts(entry).entries))
     assert [*entry.states] == ["create"]

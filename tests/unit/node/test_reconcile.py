@@ -291,7 +291,10 @@ def test_what_fails_late_leaves_what_it_had_in_force(
             ("x", "release", cause),
             ("b", "create", cause),
         ]
-        assert [entry.type for entry in node.facts.entries if entry.is_created] == ["a", "x"]
+        assert [entry.type for entry in node.facts.entries.values() if entry.is_created] == [
+            "a",
+            "x",
+        ]
     node.plugins.answers.clear()
     assert node.wish(LATE).error == ""
     assert (node.lacks, sorted(shown(node.facts))) == (
@@ -319,7 +322,7 @@ def test_an_ignored_failure_reapplies_nothing(node: Node) -> None:
     node.plugins.answers["a"] = FAILS
     assert node.wish(LATE).error == "plugin a: no"
     assert node.lacks == [("a", "create", "ignored")]
-    (entry,) = node.facts.entries
+    (entry,) = node.facts.entries.values()
     assert entry.is_created
 
 

@@ -69,8 +69,8 @@ def test_keys_of_a_newer_build_are_kept_at_each_level_and_do_no_harm() -> None:
     value["without"] = VALUE["without"] | newer
     about, faults = read(value)
     assert faults == []
-    assert about.entries[0].is_created
-    about.entries[0].states["update"] = Outcome(DONE)
+    assert next(iter(about.entries.values())).is_created
+    next(iter(about.entries.values())).states["update"] = Outcome(DONE)
     written = about.to_value()
     assert written["entries"][0]["states"].pop("update") == {
         "outcome": DONE,
@@ -170,7 +170,7 @@ def test_the_last_result_of_an_entry_or_of_an_older_one_of_its_type() -> None:
 
 def test_the_first_reason_counts_and_the_last_executable() -> None:
     about = facts(had("a", 1, "setup"))
-    entry = about.entries[0]
+    entry = next(iter(about.entries.values()))
     first = Outcome(IGNORED, "one \x1b", (1,))
     first.since = 5
     about.lack(entry, "create", first)

@@ -71,7 +71,7 @@ def create(memory: Memory, about: Subject, *entries: Any, column: str = "succeed
 
 def note(memory: Memory, row: Row, *entries: Any, is_created: bool = True) -> None:
     with memory.changed:
-        row.facts.entries += entries
+        row.facts.entries |= {entry.key: entry for entry in entries}
         row.facts.is_created = is_created
         memory.save(row)
 
@@ -124,7 +124,7 @@ def test_another_life_of_an_id_is_another_container(memory: Memory) -> None:
     memory.synchronize([(subject(pid=1), "found")], {"1f92"})
     assert memory.rows["1f92"].state == "done"
     memory.synchronize([(subject(pid=2), "found")], {"1f92"})
-    assert (memory.rows["1f92"].state, memory.rows["1f92"].facts.entries) == ("due", [])
+    assert (memory.rows["1f92"].state, memory.rows["1f92"].facts.entries) == ("due", {})
     create(memory, subject(created_at=5), had("a", 1))
     memory.synchronize([(subject(pid=3, created_at=5), "found")], {"1f92"})
     assert memory.rows["1f92"].state == "done"
@@ -132,7 +132,7 @@ def test_another_life_of_an_id_is_another_container(memory: Memory) -> None:
     assert memory.rows["1f92"].state == "due"
     create(memory, subject(pid=3), had("a", 1))
     told = memory.told(subject(pid=0), "setup")  # a setup is a new container's
-    assert told.facts.entries == []
+    assert told.facts.entries == {}
 
 
 def test_the_oldest_beyond_the_limit_is_forgotten(
@@ -209,7 +209,7 @@ def test_another_life_is_another_row_also_while_the_first_one_runs(memory: Memor
     memory.synchronize([(subject(pid=5000), "found")], {"1f92"})
     note(memory, row, had("a", 1))
     memory.ended(row, "succeeds")
-    assert (memory.rows["1f92"].state, memory.rows["1f92"].facts.entries) == ("due", [])
+    assert (memory.rows["1f92"].state, memory.rows["1f92"].facts.entries) == ("due", {})
 
 
 # The worker, and events meanwhile
@@ -288,7 +288,7 @@ def test_failure_of_what_does_not_apply_any_more_is_forgotten(memory: Memory, re
     row = create(memory, subject(), had("a", 1, failed=FAILED))
     assert again(record).rows
     judge(memory, row, wanted("b", 1, acts=False))
-    assert (row.facts.entries, listed(memory), again(record).rows) == ([], [], {})
+    assert (row.facts.entries, listed(memory), again(record).rows) == ({}, [], {})
 
 
 def test_a_container_that_is_not_there_any_more_is_forgotten(memory: Memory, record: str) -> None:
