@@ -81,7 +81,7 @@ CLEAR = Quota(None, 100_000)
 
 
 class Quotas(Values):
-    """A CFS quota and its period, as a ``Quota``."""
+    """A CFS quota and its period, as a ``Quota``; its word is that of ``str``, since no file holds both so."""
 
     __slots__ = ("_period",)
 
@@ -99,6 +99,13 @@ class Quotas(Values):
             and self._period.accepts(value.period_us)
             and super().accepts(value.quota_us)
         )
+
+    def parse(self, text: str) -> Quota:
+        limit, _, period = text.partition("/")
+        return Quota(super().parse(limit), int(period))
+
+    def word(self, value: Quota) -> str:
+        return str(value)
 
     def stored(self, value: Quota) -> Quota:
         return value

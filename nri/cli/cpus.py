@@ -105,7 +105,7 @@ def read(run: str) -> dict[str, Any]:
     except DecodeError as error:
         again = "konfine's next event makes it again"
         raise NRIError(f"{path}: is damaged: {error}; {again}") from None
-    if not _FILE.accepts(value) or "incomplete" in value:
+    if not _FILE.accepts(value) or value.get("incomplete"):
         raise NRIError(f"{path}: is damaged; konfine's next event makes it again")
     if value["boot"] != boot:
         raise NRIError(f"no CPUs are given out here: {path}: it was of another boot")

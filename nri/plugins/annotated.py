@@ -14,7 +14,7 @@ from nri.types import DecodeError, fields, gojson
 from nri.types.demanding import demand
 from nri.types.gojson import shorten
 from nri.types.jsonobject import fold
-from nri.types.table import Key, Map, Table
+from nri.types.table import ANYTHING, Key, Map, Table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 MAX_ANNOTATION = 64 * 1024
 """Characters of an annotation that is read; a longer one is refused."""
+
+_UNKNOWN = Key("", ANYTHING)
+"""Any key that a table does not have: the rule says so."""
 
 
 def allow(*properties: str) -> Any:
@@ -146,11 +149,8 @@ def _with_keys_of(table: Table, value: dict[str, Any], where: str) -> dict[str, 
         name = spelling.get(fold(key), key)
         if name in members:
             raise DecodeError(f"{where}: {again(key)}")
-        members[name] = (
-            _as_wanted(table.keys[name].rule, item, f"{where}.{name}")
-            if name in table.keys
-            else item
-        )
+        rule = table.keys.get(name, _UNKNOWN).rule
+        members[name] = _as_wanted(rule, item, f"{where}.{name}")
     return {
         name: item for name, item in members.items() if item is not None or name not in table.keys
     }

@@ -76,12 +76,11 @@ def _is_for_another(request: Request, conf: ClearCFSConf) -> bool:
     """
     if why_not_allowed(request, conf.allow["class"], "allow.class"):
         return False
-    for values in (request.annotations, request.labels):
-        for key, value in values.items():
-            is_for_pod = key in (conf.key, f"{conf.key}/pod")
-            if is_for_pod or key.startswith(f"{conf.key}/container."):
-                if value in conf.classes:
-                    return True
+    for key, value in [*request.annotations.items(), *request.labels.items()]:
+        is_for_pod = key in (conf.key, f"{conf.key}/pod")
+        if is_for_pod or key.startswith(f"{conf.key}/container."):
+            if value in conf.classes:
+                return True
     return False
 
 
@@ -132,9 +131,9 @@ def _give_back(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -
     cgroup = shared.cgroup(request, conf)
     try:
         if request.release or not _is_for_another(request, conf):
-            pod = cgroup.parent()
+            pod = shared.pod_of(cgroup)
             noted = before.get("podQuota", "")
-            if pod is not None and pod.is_pod() and shared.restore_quota(pod, noted):
+            if pod is not None and shared.restore_quota(pod, noted):
                 metadata["podRestored"] = noted
         noted = before.get("quota", "")
         if shared.restore_quota(cgroup, noted):
@@ -145,12 +144,9 @@ def _give_back(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -
 
 
 def _clear_pod(cgroup: Cgroup, metadata: dict[str, str]) -> None:
-    pod = cgroup.parent()
-    if pod is None or not pod.is_pod():
-        # The parent may be the cgroup of all pods, whose quota must not change for one container.
-        metadata["pod"] = (
-            "none: the cgroup above the container's is not one that the kubelet made for a pod"
-        )
+    pod = shared.pod_of(cgroup)
+    if pod is None:
+        metadata["pod"] = shared.NO_POD
         return
     before = pod.clear_cpu_quota()
     if before.quota_us is not None:

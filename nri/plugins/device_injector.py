@@ -6,6 +6,8 @@ The annotations are those of NRI's v2 plugin of this name.
 
 from __future__ import annotations
 
+import os
+
 from nri import __version__, skel
 from nri.errors import escape
 from nri.plugins import annotated
@@ -152,7 +154,7 @@ def _net_devices(value: list[dict[str, str]], where: str) -> dict[str, Any]:
 
 def _clean(path: str) -> str:
     """Return an absolute path as ``adjust`` has it: without empty parts and dots."""
-    return "/" + "/".join([part for part in path.split("/") if part not in ("", ".")])
+    return os.path.normpath(f"/{path.lstrip('/')}")
 
 
 def _once(names: list[str], where: str, key: str) -> None:

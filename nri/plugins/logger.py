@@ -118,8 +118,8 @@ def _document(request: Request, conf: LoggerConf, type_: str) -> dict[str, Any]:
     value["changes"] = [_change(result) for result in _since_last(request.results, type_)]
     if "env" not in conf.fields:
         value = _without_env(value)
-    wanted = [key for key in FIELDS if key in conf.fields]
-    return {key: value[key] for key in wanted if key in value}
+    wanted = value.keys() & conf.fields
+    return {key: value[key] for key in FIELDS if key in wanted}
 
 
 def _since_last(results: tuple[Result, ...], type_: str) -> list[Result]:

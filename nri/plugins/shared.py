@@ -23,6 +23,9 @@ DEFAULT_PERIOD = 100_000
 PROTECTING = ("memory.min", "memory.low")
 """The knobs that protect memory: ``nri.plugins.protection``."""
 
+NO_POD = "none: the cgroup above the container's is not one that the kubelet made for a pod"
+"""The metadata's ``pod`` where ``pod_of`` finds none."""
+
 
 class SharedConf(Conf):
     """The fields of the plugins for containers of some class."""
@@ -145,6 +148,17 @@ def cgroup(request: Request, conf: SharedConf) -> Cgroup:
     from nri.cgroups import Mounts, Systemd
 
     return cgroup_of(request, mounts=Mounts.read(conf.mountinfo), systemd=Systemd(conf.run))
+
+
+def pod_of(cgroup: Cgroup) -> Cgroup | None:
+    """Return the cgroup of a container's pod; None if the one above the container's is not a pod's own.
+
+    It may be the cgroup of all pods, in which nothing must change for one container.
+    """
+    above = cgroup.parent()
+    if above is not None and above.is_pod():
+        return above
+    return None
 
 
 def skip_elsewhere(error: NRIError, metadata: dict[str, str]) -> None:

@@ -203,15 +203,12 @@ def read_file(path: str) -> HookFile:
         wrong = trust.judge_path(path, status)
         if wrong:
             raise NRIError(escape(wrong))
-        value = gojson.loads(document)
-        if not isinstance(value, dict):
-            raise DecodeError(f"found {describe(value)}, expected an object")
-        hook_file: HookFile = _known(_FILE, value)
+        hook_file: HookFile = _known(_FILE, gojson.loads(document))
         demand(_FILE, hook_file, "")
         if all(item in ([], {}) for item in hook_file["when"].values()):
             raise DecodeError(f"when: no condition, expected one of {', '.join(_WHEN.keys)}")
     except DecodeError as error:
-        raise NRIError(f"{shown}: {str(error).removeprefix('.')}") from error
+        raise NRIError(f"{shown}: {str(error).lstrip('.: ')}") from error
     except UnfitFileError as error:
         raise NRIError(f"{shown}: {error.strerror}") from error
     except OSError as error:
@@ -266,13 +263,15 @@ class PatternError(DecodeError):
     def __init__(
         self, pattern: str, path: tuple[str | int, ...], is_key: bool, reason: str
     ) -> None:
+        from nri.types.table_explained import path_text
+
         self.path = path
         self.is_key = is_key
-        names = ""
-        for part in path[:-1] if is_key else path:
-            names += f"[{part}]" if isinstance(part, int) else f".{shorten(part)}"
+        where = path
+        if is_key:
+            where = path[:-1]
         fault = f"found {shorten(repr(pattern))}, expected a regular expression"
-        super().__init__(f"{names[1:]}: {fault}: {escape(shorten(reason, 200))}")
+        super().__init__(f"{path_text(where)}: {fault}: {escape(shorten(reason, 200))}")
 
 
 def is_met(when: dict[str, Any], container: Subject) -> bool | None:
@@ -288,10 +287,8 @@ def is_met(when: dict[str, Any], container: Subject) -> bool | None:
     commands = []
     for index, command in enumerate(when.get("commands", ())):
         commands.append(_pattern(command, ("when", "commands", index)))
-    if when.get("always") is False:
-        return False
     bind_mounts = when.get("hasBindMounts")
-    if bind_mounts is False:
+    if False in (when.get("always"), bind_mounts):
         return False
     if bind_mounts and not container.has_bind_mounts:
         return False

@@ -210,8 +210,7 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
 
             forget(request, conf)
         cgroup = shared.cgroup(request, conf)
-        if conf.system_reserved:
-            note_absent(conf, online_cpus(conf.sys), metadata)
+        note_absent(conf, online_cpus(conf.sys), metadata)
         cpus = allowed(request, conf, cgroup.parent_cpus(), isolated_cpus(conf.sys), metadata)
         if not cgroup.confine(cpus):
             metadata["skipped"] = "it has these CPUs already"
@@ -222,11 +221,10 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
         """Return what a pod asks for CPUs with, "" if it asks for none."""
         if request.release:
             return ""
-        if conf.gives_out:
-            from nri.plugins.konfine.asked import wish_of
+        from nri.plugins.konfine.asked import wish_of
 
-            if asker := wish_of(request, conf, {}).asker:
-                return asker
+        if asker := wish_of(request, conf, {}).asker:
+            return asker
         named = shared.allowed_value(request, conf.allow, "cpus", ANNOTATION, {})
         return "" if named is None else named[0]
 

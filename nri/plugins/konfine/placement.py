@@ -162,8 +162,7 @@ def _kinds(topology: Topology) -> list[Set]:
     parts = []
     for cache in topology.caches:
         for kind in topology.kinds:
-            if cache & kind:
-                parts.append(cache & kind)
+            parts.append(cache & kind)
     return parts
 
 

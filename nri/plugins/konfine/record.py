@@ -171,10 +171,8 @@ class Record:
         except OSError as error:
             self.__exit__()
             where = error.filename or self.directory
-            wanted = "files that it can read and write"
-            if where == self.directory:
-                wanted = "a directory of root's alone"
-            why = f"konfine keeps its record of CPUs there: {wanted}"
+            wanted = "a directory of root's alone, and files in it that it can read and write"
+            why = f"konfine keeps its record of CPUs in {self.directory}: {wanted}"
             raise NRIError(f"{where}: {error.strerror}; {why}") from error
         except BaseException:
             self.__exit__()
@@ -342,9 +340,8 @@ class Record:
             **self._unknown,
             "boot": _boot(),
             "conf": self.conf,
+            "incomplete": self.rebuilt,
         }
-        if self.rebuilt:
-            value["incomplete"] = self.rebuilt
         document = gojson.dumps(value | {"containers": self.containers, "pools": self.pools})
         if document == self._read:
             return

@@ -21,8 +21,6 @@ from nri.types.gojson import shorten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from nri.cgroups.topology import Topology
     from nri.plugins.konfine import KonfineConf
     from nri.plugins.konfine.record import Entry, Record
@@ -89,10 +87,11 @@ class Wanted:
 
     def taken(self, *but: str) -> Set:
         """Return the CPUs that are not shared, without those of the containers or pools *but*."""
-        holders = [(key, self.alone(entry)) for key, entry in self.containers.items()]
-        holders += [(name, self._growing(name)) for name in self.record.pools]
-        holders += self.fixed.items()
-        return frozenset().union(*[cpus for name, cpus in holders if name not in but])
+        holders = [(key, entry["cpus"]) for key, entry in self.containers.items()]
+        holders += self.record.pools.items()
+        holders += self.record.conf["fixed"].items()
+        lists = self.record.lists
+        return frozenset().union(*[lists.cpus(cpus) for name, cpus in holders if name not in but])
 
     # What each container is to have
 
@@ -102,9 +101,9 @@ class Wanted:
         plan: dict[str, Set] = {}
         without: dict[str, NRIError] = {}
         alike: dict[tuple[object, ...], Set] = {}
-        for key, entry in self.record.running().items():
-            if key == self.own:
-                continue
+        others = self.record.running()
+        others.pop(self.own, None)
+        for key, entry in others.items():
             kind = entry["kind"], entry.get("pool"), entry["cpus"], entry.get("plus")
             facts = (*kind, entry["within"])
             try:
@@ -152,11 +151,11 @@ class Wanted:
         cpus = self._pool(name)
         if cpus:
             return cpus
-        if not self.knows(name):
+        pool = self._pools.get(name)
+        if pool is None:
             raise NRIError(f"the conf has no pool {name}")
         named = ""
-        pool = self._pools.get(name)
-        if pool is not None and pool.cpus:
+        if pool.cpus:
             named = f", which names {render_cpus(pool.cpus)}"
         raise self._none_left(f"the pool {name}{named}")
 
@@ -239,8 +238,12 @@ class Wanted:
         if kept:
             # A resized container keeps its CPUs, whatever devices it has.
             wish = Wish(wish.asker, wish.count, wish.plus)
+        free = {self.own, *waiting}
+        tries = self._tries(kept, left, free)
+        # Without room, what spent containers have left counts as free, too.
+        tries += self._tries(kept, left or spent, {*free, *spent})
         refusals = []
-        for near, but in self._tries(kept, left, spent, {self.own, *waiting}):
+        for near, but in tries:
             try:
                 return self._choose(wish, within, near, but)
             except Refusal as error:
@@ -248,26 +251,14 @@ class Wanted:
         # The first one says what the node has, before what is kept for others counts as free.
         raise refusals[0]
 
-    def _tries(
-        self, kept: Set, left: list[str], spent: list[str], free: set[str]
-    ) -> Iterator[tuple[Set, set[str]]]:
-        """Yield the CPUs that the set should be near, and the keys whose CPUs count as free; the best first.
+    def _tries(self, kept: Set, left: list[str], free: set[str]) -> list[tuple[Set, set[str]]]:
+        """Return the CPUs that the set should be near, and the keys whose CPUs count as free; the best first.
 
         A container that runs keeps what it has. One that starts takes what its last start has left, or others, such
-        as those of another NUMA node. Without room, what spent containers have left counts as free, too.
+        as those of another NUMA node.
         """
-        yield from self._round(kept, left, free)
-        if spent:
-            yield from self._round(kept, left or spent, free | {*spent})
-
-    def _round(self, kept: Set, left: list[str], free: set[str]) -> Iterator[tuple[Set, set[str]]]:
-        but = free | {*left}
-        if kept:
-            yield kept, but
-            return
-        yield self._left(left, but), but
-        if left:
-            yield frozenset(), free
+        but = {*free, *left}
+        return [(kept or self._left(left, but), but), (kept, free)]
 
     def _left(self, keys: list[str], but: set[str]) -> Set:
         """Return the CPUs that containers have left; none if they are offline, reserved or a pool's since."""
@@ -367,13 +358,18 @@ class Wanted:
         """
         is_of_kubernetes = entry["name"].count("/") == 2
         keys = []
-        for key, other in self.record.coming().items():
-            if key == self.own or other["name"] != entry["name"]:
+        for key, other in self._others_coming().items():
+            if other["name"] != entry["name"]:
                 continue
             has_failed = is_of_kubernetes and not other.get("ended")
             if has_failed or _is_of_pod(other, entry):
                 keys.append(key)
         return keys
+
+    def _others_coming(self) -> dict[str, Entry]:
+        others = self.record.coming()
+        others.pop(self.own, None)
+        return others
 
     def _spent(self, entry: Entry, *, is_first: bool) -> list[str]:
         """Return the keys of containers that have ended and may have been init containers.
@@ -383,8 +379,8 @@ class Wanted:
         time, and any other after such a start.
         """
         keys = []
-        for key, other in self.containers.items():
-            if key == self.own or not other.get("ended") or other["name"] == entry["name"]:
+        for key, other in self._others_coming().items():
+            if not other.get("ended") or other["name"] == entry["name"]:
                 continue
             is_spent = is_first and _is_of_pod(other, entry)
             if is_spent or "since" in other:

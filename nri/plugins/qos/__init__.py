@@ -14,7 +14,6 @@ from nri.errors import NRIError, escape
 from nri.plugins import annotated, shared
 from nri.skel import Plugin, fields
 from nri.skel.scopes import container_name
-from nri.types import DecodeError, gojson
 from nri.types.gojson import shorten
 from nri.types.oci_values import CDI_DEVICE, VARIABLE
 from nri.types.table import FLAG, Key, Map, Rule, Table, either, number, text
@@ -277,9 +276,7 @@ class _Run:
             whole = self._batch_of_pod(batch)
             steps.append((writer.pod, of_pod, whole))
         elif of_pod:
-            self.metadata["pod"] = (
-                "none: the cgroup above the container's is not one that the kubelet made for a pod"
-            )
+            self.metadata["pod"] = shared.NO_POD
         if not self.request.is_sandbox:
             steps.append((writer.container, knobs, batch))
             if writer.is_pod_lowered(whole):
@@ -369,18 +366,6 @@ class _Run:
         mounts = Mounts.read(self.conf.mountinfo)
         self.metadata |= spread(cgroup, self.conf.run, mounts, systemd, own=own, ends=ends)
         shared.note_untold(systemd, self.metadata)
-
-
-def loaded(text: str, where: str) -> object:
-    """Return the value of a text that must be JSON.
-
-    :param where: the annotation's key, which begins the error.
-    :raises Refusal: it is not.
-    """
-    try:
-        return gojson.loads(text)
-    except DecodeError as error:
-        raise skel.Refusal(f"{where}: {error}") from error
 
 
 def main() -> None:

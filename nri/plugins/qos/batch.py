@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from nri.cgroups.knob_values import MAX_SHARES, MIN_SHARES
 from nri.cgroups.quota import MAX_QUOTA_US
-from nri.plugins.qos import SPEC, loaded
+from nri.plugins import annotated
+from nri.plugins.qos import SPEC
 from nri.skel import Refusal
 from nri.types.gojson import describe, shorten
+from nri.types.table import ANYTHING, Key, Map, open_table, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +45,13 @@ _UNITS = {unit: (1000**power, 1) for power, unit in enumerate(("", "k", "M", "G"
 _UNITS |= {f"{unit}i": (1024**power, 1) for power, unit in enumerate("KMGTPE", 1)}
 _UNITS |= {unit: (1, 1000**power) for power, unit in enumerate("mun", 1)}
 """The factor and the divisor of each unit."""
+
+_AMOUNTS = Map(ANYTHING, text())
+_CONTAINERS = Map(open_table(Key("requests", _AMOUNTS), Key("limits", _AMOUNTS)), text())
+_DOCUMENT = open_table(
+    Key("containers", _CONTAINERS, required=True), Key("initContainers", _CONTAINERS)
+)
+"""The rule for the annotation; ``quantity`` judges the amounts that count."""
 
 
 class Batch:
@@ -98,42 +107,36 @@ def _all_have(kind: tuple[str, str], containers: list[Amounts]) -> bool:
     return all(kind in amounts for amounts in containers)
 
 
-def read_batch(text: str, container: str | None) -> Batch | None:
+def read_batch(annotation: str, container: str | None) -> Batch | None:
     """Return the batch resources of a container, or with None of the pod; None if it requests none.
 
     :raises Refusal: the annotation is not as Koordinator writes it.
     """
-    value = loaded(text, SPEC)
-    document: dict[str, Any] = value if isinstance(value, dict) else {}
-    containers = _containers(document.get("containers"), "containers", container)
-    init = _containers(document.get("initContainers", {}), "initContainers", container)
+    document = annotated.read(_DOCUMENT, annotation, SPEC)
+    if document is None:
+        return None
+    containers = _containers(document, "containers", container)
+    init = _containers(document, "initContainers", container)
     for amounts in containers + init:
         if amounts:
             return Batch(containers, init)
     return None
 
 
-def _containers(listed: object, kind: str, container: str | None) -> list[Amounts]:
+def _containers(document: dict[str, Any], kind: str, container: str | None) -> list[Amounts]:
     """Return what each container asks for; with *container*, that one alone."""
-    if not isinstance(listed, dict):
-        raise Refusal(f"{SPEC}: found {describe(listed)} for {kind}, expected an object")
     containers = []
-    for name, given in listed.items():
+    for name, given in document.get(kind, {}).items():
         if container in (None, name):
-            where = f"{SPEC}: {kind}.{shorten(name)}"
+            where = f"{SPEC}.{kind}.{shorten(name)}"
             containers.append(_amounts(given, "requests", where) | _amounts(given, "limits", where))
     return containers
 
 
-def _amounts(given: object, key: str, where: str) -> Amounts:
+def _amounts(given: dict[str, Any], key: str, where: str) -> Amounts:
     """Return the amounts of a container's requests or limits, of both tiers together."""
-    listed = given.get(key) if isinstance(given, dict) else given
-    if listed is None:
-        return {}
-    if not isinstance(listed, dict):
-        raise Refusal(f"{where}.{key}: found {describe(listed)}, expected an object")
     amounts: Amounts = {}
-    for name, amount in listed.items():
+    for name, amount in given.get(key, {}).items():
         kind = _KINDS.get(name)
         if kind is not None:
             more = quantity(amount, f"{where}.{key}.{name}")
@@ -148,9 +151,9 @@ def quantity(value: object, where: str) -> int:
 
     :raises Refusal: it is none, or negative, or more than 2**63 - 1.
     """
-    text = _text_of(value)
-    unit = text.lstrip("0123456789.")
-    whole, _, part = text.removesuffix(unit).partition(".")
+    shown = _text_of(value)
+    unit = shown.lstrip("0123456789.")
+    whole, _, part = shown.removesuffix(unit).partition(".")
     digits = f"{whole}{part}"
     factor = _factor(unit)
     if factor is None or not digits.isdigit():
@@ -168,8 +171,8 @@ def _text_of(value: object) -> str:
     """Return a number, or a string of a number's length, without a plus; "" for any other value."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
-    text = str(value).removeprefix("+")
-    return text if len(text) < 40 else ""
+    shown = str(value).removeprefix("+")
+    return shown if len(shown) < 40 else ""
 
 
 def _factor(unit: str) -> tuple[int, int] | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from nri.errors import escape
 from nri.plugins import annotated
-from nri.plugins.qos import loaded
 from nri.skel import Refusal
 from nri.types.gojson import describe, shorten
 from nri.types.oci_values import CDI_DEVICE
+from nri.types.table import ANYTHING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def _made(
         key, text = annotation
         values = [text]
         if source.get("items"):
-            values = _walk(loaded(text, key), source["items"].split("."), key)
+            value = annotated.read(ANYTHING, text, key)
+            values = _walk(value, source["items"].split("."), key)
         made.append((name, key, values))
     return made
 

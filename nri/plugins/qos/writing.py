@@ -10,6 +10,7 @@ import os
 import sys
 
 from nri.cgroups import CgroupError, NoKnobError, Quota
+from nri.cgroups.knob_table import find
 from nri.cgroups.knob_values import weight_of_shares
 from nri.errors import escape
 from nri.plugins import shared
@@ -105,11 +106,12 @@ class Level:
         is_idle = bool(knobs.get("cpu.idle")) and self.read("cpu.idle") is not None
         if batch is not None:
             self._apply_batch(batch, is_idle=is_idle)
+        given = dict(knobs)
+        if is_idle:
+            given.pop("cpu.weight", None)
         for knob in order:
-            if knob == "cpu.weight" and is_idle:
-                continue
-            if knob in knobs:
-                self._give(knob, knobs[knob], batch)
+            if knob in given:
+                self._give(knob, given[knob], batch)
 
     def lower_burst(self, quota: int) -> None:
         """Lower the burst to a quota that the cgroup is about to get: the kernel takes none that is below it."""
@@ -133,8 +135,8 @@ class Level:
             return
         is_idles = knob == "cpu.weight" and value == "0"  # the kernel has set another one since
         try:
-            if is_idles or _shown(self.cgroup.read(knob)) == value:
-                self.cgroup.write(knob, _value_of(knob, was))
+            if is_idles or self._shown(knob) == value:
+                self.cgroup.write(knob, find(knob).values.parse(was))
                 self._notes.metadata[name] = f"{was}, restored"
         except NoKnobError as error:
             self._notes.lack(name, error)
@@ -196,10 +198,10 @@ class Level:
         """Write a knob, and note its value from before the first request."""
         self._notes.computed.add(f"{self._prefix}{knob}")
         try:
-            was = _shown(self.cgroup.read(knob))
+            was = self._shown(knob)
             if knob == "cpu.idle" and value and was == "0":
                 # The kernel forgets the weight.
-                weight = _shown(self.cgroup.read("cpu.weight"))
+                weight = self._shown("cpu.weight")
                 self._notes.metadata[f"{self._prefix}cpu.weight"] = f"0{CHANGED}{weight}"
             self.cgroup.write(knob, value)
             self._note(knob, was)
@@ -211,9 +213,13 @@ class Level:
         written, before = self._notes.written_before(name)
         if written == was:  # qos has written that itself
             was = before
-        now = _shown(self.cgroup.read(knob))
+        now = self._shown(knob)
         if now != was:
             self._notes.metadata[name] = f"{now}{CHANGED}{was}"
+
+    def _shown(self, knob: str) -> str:
+        """Return the value of a knob as the metadata have it."""
+        return find(knob).values.word(self.cgroup.read(knob))
 
 
 class Writer:
@@ -228,19 +234,17 @@ class Writer:
         self.container = Level(cgroup, "", notes)
         self.pod: Level | None = None
         self._levels = [self.container]
-        above = cgroup.parent()
-        if above is not None and above.is_pod():
-            self.pod = Level(above, OF_POD, notes)
+        pod = shared.pod_of(cgroup)
+        if pod is not None:
+            self.pod = Level(pod, OF_POD, notes)
             self._levels.append(self.pod)
 
     def is_pod_lowered(self, batch: Batch | None) -> bool:
         """Return whether the pod, with these batch resources, is to get a lower quota than the container has."""
-        if batch is None or batch.quota is None:
-            return False
         own = self.container.quota()
-        if own is None:
+        if batch is None or own is None:
             return False
-        return bool(batch.quota * own.period_us < own.quota_us * PERIOD)
+        return Quota(batch.quota, PERIOD).is_tighter_than(own)
 
     def make_way(self, quota: int, *, of_pod: bool) -> None:
         """Lower the burst of the container or its pod to a quota that the runtime is about to write.
@@ -269,25 +273,6 @@ class Writer:
         for level in self._levels:
             for knob in knobs:
                 level.give_back(knob, but=but)
-
-
-def _value_of(knob: str, text: str) -> Any:
-    """Return the value of a text of ``_shown``."""
-    first, _, period = text.partition("/")
-    number = None if first == "max" else int(first)
-    if knob == "cpu.max":
-        return Quota(number, int(period))
-    if knob in ("cpu.idle", "memory.oom.group"):
-        return bool(number)
-    return number
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "max"
-    if isinstance(value, bool):
-        return str(int(value))
-    return str(value)
 
 
 def _say_once(run: str, name: str, reason: str) -> None:

@@ -329,8 +329,9 @@ def test_record_that_is_no_file_is_named_and_not_waited_for(
     v2.start("web")
     (v2.record.parent / file).unlink()
     make(v2.record.parent / file)
-    wanted = "konfine keeps its record of CPUs there: files that it can read and write"
-    assert v2.refusal("db/main", ask=2) == f"{v2.record.parent / file}: {fault}; {wanted}"
+    wanted = "a directory of root's alone, and files in it that it can read and write"
+    why = f"konfine keeps its record of CPUs in {v2.record.parent}: {wanted}"
+    assert v2.refusal("db/main", ask=2) == f"{v2.record.parent / file}: {fault}; {why}"
 
 
 # What is believed

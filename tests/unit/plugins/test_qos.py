@@ -293,14 +293,14 @@ def test_resize_lowers_a_burst_above_the_new_quota(v2: QoSNode, is_batch: bool) 
     ("text", "message"),
     [
         ("{", f"{SPEC}: "),
-        ("[]", f"{SPEC}: found null for containers, expected an object"),
+        ("[]", f"{SPEC}: found an array, expected an object"),
         (
             '{"containers": {"web": 1}}',
-            f"{SPEC}: containers.web.requests: found the number 1, expected an object",
+            f"{SPEC}.containers.web: found the number 1, expected an object",
         ),
         (
             '{"containers": {"web": {"limits": {"kubernetes.io/batch-cpu": "x"}}}}',
-            f"{SPEC}: containers.web.limits.kubernetes.io/batch-cpu: found the string 'x', expected a quantity",
+            f"{SPEC}.containers.web.limits.kubernetes.io/batch-cpu: found the string 'x', expected a quantity",
         ),
     ],
 )
@@ -518,8 +518,8 @@ def test_pod_has_the_most_of_an_init_container_or_the_sum_of_the_others(v2: QoSN
         "pod/memory.max": str(8 << 20),
         "web/cpu.max": "30000 100000",
     }
-    for wrong in ("", None, 1):
+    for wrong in ("", 1):
         error = v2.web(
             "setup", annotations={SPEC: json.dumps(document | {"initContainers": wrong})}
         ).error
-        assert error.startswith(f"{SPEC}: found ")
+        assert error.startswith(f"{SPEC}.initContainers: found ")
