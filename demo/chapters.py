@@ -16,6 +16,7 @@ from demo.stage import show
 from harness import machines
 from harness.node import ROOT
 from nri.cli import status
+from nri.cli.cpus import read
 from nri.cli.output import wrapped
 from nri.plugins.konfine import EXCLUSIVE
 
@@ -155,7 +156,7 @@ def policy(stage: Stage) -> None:
 
     def owners() -> None:
         """Print who has which CPUs, from the lines below the picture of ``nri status --cpus``."""
-        page = status.cpus_page(str(stage.run), sys)
+        page = status.cpus_page(read(str(stage.run)), sys)
         words = [line.split(maxsplit=2) for line in page if re.match(r"[A-Za-z.]  [0-9]", line)]
         text = "; ".join([f"{cpus} {who}" for _, cpus, who in words])
         text = re.sub(r" \(\d+ containers?\)", "", text).replace("reserved for the ", "")

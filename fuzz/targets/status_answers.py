@@ -37,7 +37,7 @@ def check(data: bytes) -> None:
             assert verdict.code in (WELL, DEGRADED)
             assert verdict.line.isprintable()
             assert len(verdict.line.encode()) <= MAX_LINE
-            lines += page(document, verdict)
+            lines += page(document)
     except AskError as error:
         assert str(error).isprintable()
     try:

@@ -147,8 +147,7 @@ def _look_at(script: str, conf: Any) -> Built:
         return Built(script, os.path.splitext(os.path.basename(script))[0], is_v2=True)
     said = about(script)
     if conf is None:
-        entry = entry_beside(script, said["type"])
-        conf = None if entry is None else entry.conf
+        conf = entry_beside(script, PluginEntry(type=said["type"])).conf
     schema = ask([sys.executable, script], "schema")
     for fault in check_conf(PluginEntry(type=said["type"], conf=conf), schema):
         if conf is not None or fault.message.startswith(UNCHECKED):
@@ -259,10 +258,8 @@ def _answer(command: Sequence[str], name: str, request: Request) -> str:
     try:
         result = Result.from_json(output.stdout)
     except ValueError as error:
-        said = f"; it wrote to stderr: {lines[-1]}" if lines else ""
-        raise SourceError(
-            f"{name} invoke: {output.ending or 'no result'}: {error}{said}"
-        ) from error
+        found = output.ending or "no result"
+        raise SourceError(f"{name} invoke: {found}: {error}{_last(lines)}") from error
     if result.error.startswith(_NO_MODULE):
         remedy = "import it with an import statement, and install it for the Python that builds"
         raise SourceError(f"{name} invoke: {result.error}: the executable lacks it; {remedy}")
@@ -282,7 +279,10 @@ def _try_v2(executable: str, name: str) -> None:
     ):
         pass
     if any(errors):
-        said = f"; its last line: {lines[-1]}" if lines else ""
-        raise SourceError(
-            f"{name}: the embedded runtime cannot start it: {next(filter(None, errors))}{said}"
-        )
+        found = next(filter(None, errors))
+        raise SourceError(f"{name}: the embedded runtime cannot start it: {found}{_last(lines)}")
+
+
+def _last(lines: Sequence[str]) -> str:
+    """Return the last line that a process has written, as the end of a sentence."""
+    return f"; its last line: {lines[-1]}" if lines else ""

@@ -34,27 +34,25 @@ TAKEN = frozenset(
 class Kind(NamedTuple):
     """A kind of plugin that ``nri new`` makes."""
 
-    template: str
     option: str  # on the command line; "" for none
     check: str  # the command that checks it after a build
 
 
-def _kind(template: str, option: str, conf: str) -> Kind:
-    return Kind(template, option, f"nri conformance dist/@name@/@name@ --conf '{conf}'")
+def _kind(option: str, conf: str) -> Kind:
+    return Kind(option, f"nri conformance dist/@name@/@name@ --conf '{conf}'")
 
 
-KINDS = (
-    _kind("bare", "", '{"greeting": "welcome"}'),
-    _kind("annotations", "--reads annotations", '{"namespaces": ["default"]}'),
-    _kind("cgroup", "--writes cgroup", '{"weight": 50}'),
-    _kind(
-        "annotations-cgroup",
-        "--reads annotations --writes cgroup",
-        '{"weights": {"low": 50}, "namespaces": ["default"]}',
+KINDS = {
+    "bare": _kind("", '{"greeting": "welcome"}'),
+    "annotations": _kind("--reads annotations", '{"namespaces": ["default"]}'),
+    "cgroup": _kind("--writes cgroup", '{"weight": 50}'),
+    "annotations-cgroup": _kind(
+        "--reads annotations --writes cgroup", '{"weights": {"low": 50}, "namespaces": ["default"]}'
     ),
-    _kind("container", "--adjusts container", '{"env": {"GREETING": "hello"}}'),
-    Kind("v2", "--v2", "nri simulate --v2 dist/@module@/@module@"),
-)
+    "container": _kind("--adjusts container", '{"env": {"GREETING": "hello"}}'),
+    "v2": Kind("--v2", "nri simulate --v2 dist/@module@/@module@"),
+}
+"""By the names of their templates."""
 
 _NAMES = {
     "plugin.py": "{module}.py",
@@ -64,9 +62,10 @@ _NAMES = {
 }
 
 
-def make(name: str, kind: Kind, directory: str) -> list[str]:
+def make(name: str, template: str, directory: str) -> list[str]:
     """Make the folder ``directory/name``; return the names of its files.
 
+    :param template: one of ``KINDS``.
     :raises SourceError: the name cannot be one of a plugin, or the folder cannot be made.
     """
     if not is_type_name(name):
@@ -77,14 +76,16 @@ def make(name: str, kind: Kind, directory: str) -> list[str]:
         raise SourceError(
             f"{place} exists: expected a name for which there is no file or folder yet"
         )
-    texts = _texts(kind.template)
-    used = set()
-    for text in texts.values():
-        used |= {*re.findall(r"\w+", text)}
-
+    texts = _texts(template)
+    used = re.findall(r"\w+", "\n".join(texts.values()))
     class_ = class_name(name)
     class_ = f"{class_}Plugin" if class_ in used else class_
-    words = {"check": kind.check, "name": name, "class": class_, "module": module_name(name)}
+    words = {
+        "check": KINDS[template].check,
+        "name": name,
+        "class": class_,
+        "module": module_name(name),
+    }
     try:
         with tempfile.TemporaryDirectory(prefix=f".{name[:40]}-", dir=directory) as beside:
             made = os.path.join(beside, "made")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import py_compile
+import re
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -114,7 +115,7 @@ _RUN_TIME_HOOK = "pyi_rth_"
 _CTYPES = "pyimod03_ctypes"
 """The part of PyInstaller's loader that imports ctypes at every start, and has it search the executable's folder."""
 
-_UNWANTED_DATA = ("/benchmarks/", "/tests/")
+_UNWANTED_DATA = re.compile("/(benchmarks|tests)/")
 
 
 def foreign_codecs() -> list[str]:
@@ -179,11 +180,7 @@ class Packer:
             optimize=optimize,
             noarchive=False,
         )
-        analysis.datas = [
-            entry
-            for entry in analysis.datas
-            if not any(part in entry[0] for part in _UNWANTED_DATA)
-        ]
+        analysis.datas = [entry for entry in analysis.datas if not _UNWANTED_DATA.search(entry[0])]
         if bare:
             # In a new list, which PyInstaller does not know, so that it compiles all modules anew.
             analysis.pure = [

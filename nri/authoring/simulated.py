@@ -41,12 +41,11 @@ from nri.client.resident import Residents
 from nri.client.standing import Standing
 from nri.client.standing import about as about_executable
 from nri.client.verbs import ANSWER_WITHIN
-from nri.config.entries import ConfigList, PluginEntry, is_type_name, types_of
+from nri.config.entries import ConfigList, PluginEntry, is_type_name
 from nri.errors import NRIError
 from nri.testing import CgroupTree, Pod
 from nri.testing.cgroup_files import files_of
 from nri.testing.pods import Container, resources_of
-from nri.types.table_explained import nearest
 from nri.v1bridge import Bridge, BridgeOptions
 from nri.v1bridge.runs import EventLog, Run
 from nri.v2 import api, stub
@@ -159,17 +158,13 @@ def _add_plugin(plugins: Plugins, path: str, *, is_v2: bool) -> None:
         plugins.sources.append(file)
 
 
-def described(pods: Sequence[Pod]) -> list[tuple[api.PodSandbox, list[api.Container]]]:
-    """Return made-up pods with their containers, as a runtime describes them."""
-    pairs = []
-    for pod in pods:
-        sandbox = pod_of(pod.request("create"))
-        members = []
-        for member in pod.containers:
-            members.append(container_of(sandbox, member.name, member.request("setup")))
-
-        pairs.append((sandbox, members))
-    return pairs
+def described(pod: Pod) -> tuple[api.PodSandbox, list[api.Container]]:
+    """Return a made-up pod with its containers, as a runtime describes them."""
+    sandbox = pod_of(pod.request("create"))
+    members = []
+    for member in pod.containers:
+        members.append(container_of(sandbox, member.name, member.request("setup")))
+    return sandbox, members
 
 
 def _is_numbered(name: str) -> bool:
@@ -187,6 +182,9 @@ class Cgroups(ABC):
     top = ""
     version = 2
     note_on_executables = ""
+
+    def __init__(self) -> None:
+        self._members: dict[str, Container] = {}  # of the pods that were added, by their ids
 
     def __enter__(self) -> Self:
         return self
@@ -214,19 +212,22 @@ class Cgroups(ABC):
         """
 
     def add(self, pods: Sequence[Pod]) -> list[tuple[api.PodSandbox, list[api.Container]]]:
-        """Make the cgroups of pods and their sandboxes, as the kubelet and a runtime do; return ``described(pods)``.
+        """Make the cgroups of pods and their sandboxes, as the kubelet and a runtime do.
 
+        :returns: the pods with their containers, as a runtime describes them.
         :raises NRIError: as ``make``.
         """
-        pairs = described(pods)
-        for pod, (sandbox, _) in zip(pods, pairs, strict=True):
+        pairs = []
+        for pod in pods:
+            sandbox, members = described(pod)
             self.make(pod.cgroup, resources_of(pod))
             self.make(pod.sandbox_cgroup, resources_to_oci(sandbox.linux.resources) or {})
+            for member in pod.containers:
+                self._members[member.id] = member
+            pairs.append((sandbox, members))
         return pairs
 
-    def follow(
-        self, pods: Sequence[Pod], store: Store, item: LifecycleEvent, outcome: Outcome
-    ) -> None:
+    def follow(self, store: Store, item: LifecycleEvent, outcome: Outcome) -> None:
         """Make the cgroup of a container that an event has created, and give limits, as a runtime does.
 
         :raises NRIError: as ``make`` and ``limit``.
@@ -242,7 +243,7 @@ class Cgroups(ABC):
             if is_new and id_ == changed[-1]:
                 self.make(path, resources)
                 continue
-            member = _member(pods, id_)
+            member = self._members[id_]
             member.resources = resources
             # In v1 its quota must not be less than the container's.
             self.limit(member.pod.cgroup, {})
@@ -279,6 +280,7 @@ class FileCgroups(Cgroups):
     )
 
     def __init__(self, kind: str, place: str, nodes: int) -> None:
+        super().__init__()
         root = f"{place}/cgroups"
         os.mkdir(root)
         self._tree = CgroupTree(kind, nodes=nodes, root=root)
@@ -308,6 +310,7 @@ class NodeCgroups(Cgroups):
     """The node's own cgroups, in each hierarchy."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.top = f"/nri-simulate-{os.getpid()}"
         self._made: list[str] = []
         # Files of controllers that are enabled, and what undoes that.
@@ -382,12 +385,6 @@ class NodeCgroups(Cgroups):
 
 _OF_RESOURCES = (api.Event.CREATE_CONTAINER, api.Event.UPDATE_CONTAINER)
 """The events with new resources of their own container."""
-
-
-def _member(pods: Sequence[Pod], id_: str) -> Container:
-    """Return a container by its id, which an event has."""
-    (member,) = [member for pod in pods for member in pod.containers if member.id == id_]
-    return member
 
 
 def launchable(path: str, name: str, place: str) -> str:
@@ -500,16 +497,14 @@ def _install(
         script = f"{folder}/{type_}"
         if os.path.lexists(script):
             raise SourceError(f"{path}: its type {type_!r} is that of another plugin")
-        entry = entry_beside(path, type_)
+        without = PluginEntry(type=type_, states=said.get("states") or STATES)
+        entry = entry_beside(path, without)
         note = ""
-        if entry is None:
-            entry = PluginEntry(type=type_, states=said.get("states") or STATES)
-            note = _misspelt(path, type_)
         if is_source:
             _write_script(script, path, cgroups.call(record))
         else:
             os.symlink(path, script)
-            note = cgroups.note_on_executables or note
+            note = cgroups.note_on_executables
         if conf is not None:
             entry = PluginEntry.of_accepted(entry.to_value() | {"conf": conf})
         installed.append(Installed(entry, said.get("states"), note))
@@ -527,21 +522,6 @@ def _type_of(path: str) -> str:
             f"{path}: its name is no type of a plugin; expected letters, digits and . _ -"
         )
     return name
-
-
-def _misspelt(source: str, type_: str) -> str:
-    """Return a note on an entry beside a source file whose type is nearly that of the plugin."""
-    folder = os.path.dirname(os.path.abspath(source))
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".conf"):
-            with contextlib.suppress(NRIError, OSError):
-                path = os.path.join(folder, name)
-                plugins = config.load("", path, check_owner=False).plugins
-                if near := nearest(type_, types_of(plugins)):
-                    return (
-                        f"{name} beside it has an entry of the type {near!r}, and none of {type_!r}"
-                    )
-    return ""
 
 
 def _remove(directory: str, until: float) -> None:

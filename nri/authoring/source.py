@@ -117,10 +117,6 @@ def ask(command: Sequence[str], verb: str) -> Any:
     if answer is not None:
         return answer
     source = command[-1]
-    if output.status == 2 and len(lines) == 1:  # of skel.main
-        reason = lines[0].partition(": ")[2]
-        if reason:
-            raise SourceError(f"{source}: {reason}")
     if output.ending:
         found = output.ending
         expected = "expected JSON"
@@ -167,24 +163,22 @@ def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Any, Out
     return answer, output, lines
 
 
-def entry_beside(source: str, type_: str) -> PluginEntry | None:
-    """Return a plugin's entry in a ``*.conf`` beside its source; None without one.
+def entry_beside(source: str, otherwise: PluginEntry) -> PluginEntry:
+    """Return a plugin's entry in a ``*.conf`` beside its source.
 
     A file that does not name the type belongs to another plugin.
 
+    :param otherwise: an entry of the type, which is returned if there is none.
     :raises nri.config.ConfigError: a file that names the type is not valid.
     """
-    folder = os.path.dirname(os.path.abspath(source))
-    for name in sorted(os.listdir(folder)):
-        path = os.path.join(folder, name)
-        if not name.endswith(".conf") or not os.path.isfile(path):
-            continue
-        if f'"{type_}"'.encode() not in content(path):
+    type_ = otherwise.type
+    for path in config.list_files(os.path.dirname(os.path.abspath(source))):
+        if not os.path.isfile(path) or f'"{type_}"'.encode() not in content(path):
             continue
         for entry in config.load("", path, check_owner=False).plugins:
             if entry.type == type_:
                 return entry
-    return None
+    return otherwise
 
 
 def _is_plugin(data: bytes) -> bool:

@@ -17,19 +17,16 @@ from contextlib import ExitStack, suppress
 
 import click
 
-from nri import config
+from nri import config, files
 from nri.cli import options
 from nri.config import refused
-from nri.config.loading import read, read_set, unread
+from nri.config.loading import read_set, read_settled, unread
 from nri.config.site import Site
 from nri.doctor.checking import check_host
 from nri.errors import NRIError, escape, reason_of
 from nri.node.in_use import InUse
 
 UNCHANGED = "\nnothing has changed"
-
-ATTEMPTS = 5
-"""How often a directory is copied that is exchanged meanwhile."""
 
 
 @click.command()
@@ -95,7 +92,7 @@ def _apply(host: Site, directory: str, conf_dir: str, sets: str) -> list[str]:
                 )
             notes, content = _check(host, new, directory)
             new = _named(new, sets, content)
-            moved_to = _exchange(new, conf_dir, sets)
+            moved = _exchange(new, conf_dir, sets)
             InUse(host.replace(conf_dir=conf_dir, check_owner=True)).use(
                 read_set(conf_dir, host.conf_file).documents
             )
@@ -108,7 +105,6 @@ def _apply(host: Site, directory: str, conf_dir: str, sets: str) -> list[str]:
         for name in os.listdir(sets):
             if name not in (os.path.basename(new), current):
                 shutil.rmtree(os.path.join(sets, name), ignore_errors=True)
-        moved = [f"moved {conf_dir} to {moved_to}"] if moved_to else []
         return [*moved, f"now in use: {' '.join(names)}, hash {content}"]
 
 
@@ -129,50 +125,37 @@ def _is_ours(conf_dir: str, sets: str) -> bool:
 def _copied(directory: str, new: str) -> list[str]:
     """Copy the files of a directory to an empty one, and have them on the disk; return their names.
 
-    A mounted ConfigMap has a link ``..data``; the kubelet exchanges it, and then removes the files that it led to. So
-    the copy is whole if the link still leads there.
+    A mounted ConfigMap has a link ``..data``, which the kubelet exchanges; the names beside it follow later.
 
-    :raises NRIError: files disappear again and again, or cannot be a configuration's.
+    :raises NRIError: the files change again and again, or cannot be a configuration's.
     """
-    for _ in range(ATTEMPTS):
-        source = _source(directory)
-        faults = list[config.Fault]()
-        with suppress(FileNotFoundError):
-            names = [os.path.basename(path) for path in config.list_files(source)]
-            for name in names:
-                try:
-                    document = read(os.path.join(source, name))
-                except config.ConfigError as error:
-                    faults += error.faults
-                    continue
-                with open(os.path.join(new, name), "wb") as file:
-                    file.write(document)
-                    os.fchmod(file.fileno(), 0o644)
-            if _source(directory) == source:
-                break
-        for name in os.listdir(new):
-            os.unlink(os.path.join(new, name))
-    else:
+    source = os.path.join(directory, "..data")
+    if not os.path.isdir(source):
+        source = directory
+    found = read_settled(source, "", check_owner=False)
+    if not read_set(source, "", check_owner=False).is_as(found):
         raise NRIError(
-            f"{directory}: files disappeared each time that it was copied, expected files that stay"
+            f"{directory}: its files change each time that they are read, expected files that stay"
         )
-    if faults:
-        raise _refusal(str(config.ConfigError(faults)), source, directory)
+    if found.faults:
+        raise _refusal(str(config.ConfigError(found.faults)), source, directory)
+    names = []
+    for path, document in found.documents.items():
+        name = os.path.basename(path)
+        files.replace(os.path.join(new, name), document, _on_the_disk)
+        names.append(name)
     os.chmod(new, 0o755)  # noqa: S103 - as any directory in /etc
-    for name in (*names, "."):  # at last the directory
-        fd = os.open(os.path.join(new, name), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+    fd = os.open(new, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
     return names
 
 
-def _source(directory: str) -> str:
-    data = os.path.join(directory, "..data")
-    if os.path.isdir(data):
-        directory = data
-    return os.path.realpath(directory)
+def _on_the_disk(fd: int) -> None:
+    os.fchmod(fd, 0o644)
+    os.fsync(fd)
 
 
 def _check(host: Site, new: str, directory: str) -> tuple[list[str], str]:
@@ -198,8 +181,8 @@ def _refusal(faults: str, place: str, directory: str) -> NRIError:
     return NRIError(faults.replace(f"{place}/", f"{directory}/") + UNCHANGED)
 
 
-def _exchange(new: str, conf_dir: str, sets: str) -> str:
-    """Make *conf_dir* a link to *new*; return the place that what the node had there was moved to, "" for none."""
+def _exchange(new: str, conf_dir: str, sets: str) -> list[str]:
+    """Make *conf_dir* a link to *new*; return what else was done, in lines."""
     above = os.path.dirname(conf_dir)
     part = os.path.join(sets, ".part")
     before = ""
@@ -212,15 +195,16 @@ def _exchange(new: str, conf_dir: str, sets: str) -> str:
     with suppress(FileNotFoundError):
         os.unlink(part)
     os.symlink(os.path.relpath(os.path.realpath(new), os.path.realpath(above)), part)
-    if before:
-        _move(conf_dir, before)
+    if not before:
+        os.rename(part, conf_dir)
+        return []
+    _move(conf_dir, before)
     try:
         os.rename(part, conf_dir)
     except BaseException:
-        if before:
-            _move_back(before, conf_dir)
+        _move_back(before, conf_dir)
         raise
-    return before
+    return [f"moved {conf_dir} to {before}"]
 
 
 def _move(conf_dir: str, before: str) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 from typing import Any
 
 import click
 
 from nri.cli import options
-from nri.errors import NRIError, escape
-from nri.version import install
+from nri.errors import escape
 
 
 @click.command()
@@ -48,10 +46,6 @@ def build(paths: tuple[str, ...], folder: str, name: str, conf: Any) -> None:
       nri build batch.py --conf '{"cpus": "2-3"}'
       nri build a.py b.py --name qos --output /tmp/dist
     """
-    if getattr(sys, "frozen", False):
-        raise NRIError(
-            f"this nri is an executable without a Python to build with: {install('binaries')}"
-        )
     options.end_cleanly()
     from nri.authoring import building
 

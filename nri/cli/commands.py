@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
+from typing import Any
 
 import click
 
-from nri.types.table_explained import nearest
 from nri.types.v1 import VERSION
 from nri.version import describe, install
 
@@ -36,18 +35,20 @@ COMMANDS = {
 EXTRAS = {
     "grpc": "kubernetes",
     "lightkube": "kubernetes",
+    "nri.cli.build": "binaries",
     "nri.cli.device_plugin": "kubernetes",
     "prometheus_client": "metrics",
 }
-"""The extras that have the libraries of single commands; a compiled ``nri`` lacks one of the commands, too."""
+"""The extras that have the libraries of single commands; a compiled ``nri`` lacks some of the commands."""
 
 
 class Commands(click.Group):
     """A group that imports a command when it is used."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, for help and completion."""
-        return list(COMMANDS)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        # click completes the names, and tells which was probably meant.
+        self.commands = dict.fromkeys(COMMANDS, click.Command("imported later"))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of that name, or None."""
@@ -60,23 +61,10 @@ class Commands(click.Group):
             if error.name not in EXTRAS:
                 raise
             extra = install(EXTRAS[error.name])
-            if getattr(sys, "frozen", False):
-                reason = f"this nri is a compiled executable, which does not contain {cmd_name}"
-                raise click.ClickException(f"{reason}; install one that does: {extra}") from None
-            raise click.ClickException(f"{error.name} is not installed: {extra}") from None
+            raise click.ClickException(
+                f"{cmd_name} is not in this nri, which lacks {error.name}: {extra}"
+            ) from None
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does; a command that there is not gets the one that was probably meant."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            meant = nearest(args[0], COMMANDS)
-            if meant is None:
-                raise
-            raise click.UsageError(f"{error.message} Did you mean {meant!r}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of ``nri --help`` without importing the commands."""

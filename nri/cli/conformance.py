@@ -15,7 +15,7 @@ from nri.testing.conformance import FAILS, Outcome, check, report
 
 
 @click.command()
-@click.argument("binary")
+@click.argument("binary", type=click.Path(exists=True, dir_okay=False, executable=True))
 @options.conf(help="Plugin conf for the requests.")
 @click.option(
     "--request",
@@ -55,10 +55,6 @@ def conformance(
       nri conformance ./web --request request.json
       nri conformance ./web --json | jq '.checks[] | select(.verdict == "fails")'
     """
-    if not os.path.isfile(binary):
-        raise click.UsageError(f"found no file {escape(binary)}, expected a plugin's executable")
-    if not os.access(binary, os.X_OK):
-        raise click.UsageError(f"{escape(binary)} is not executable: chmod +x")
     path = os.path.abspath(binary)
     if not is_type_name(os.path.basename(path)):
         raise click.UsageError(
@@ -83,8 +79,11 @@ def conformance(
 
 
 def _value(outcome: Outcome) -> dict[str, Any]:
-    value = {name: getattr(outcome, name) for name in ("id", "title", "section")} | {
-        "verdict": outcome.verdict
+    value = {
+        "id": outcome.id,
+        "title": outcome.title,
+        "section": outcome.section,
+        "verdict": outcome.verdict,
     }
     if outcome.verdict == FAILS:
         value["expected"] = outcome.expected

@@ -125,8 +125,7 @@ def draw(owners: Owners, topology: Topology, style: Style = lambda text, kind: t
     nodes = len(topology.nodes)
     lines = [f"{cpus} CPUs online, {cores} cores, {output.counted(nodes, 'NUMA node')}", ""]
     for place, groups in _places(topology):
-        if place:
-            lines.append(place)
+        lines.append(place)
         lines += _rows(groups, picture.signs, style)
     about = "a word is a core, a sign a thread, from the CPU at the left; | is between caches"
     lines += ["", about]
@@ -145,9 +144,9 @@ class _Picture:
     """
 
     def __init__(self, owners: Owners, topology: Topology) -> None:
-        self.signs = dict.fromkeys(topology.online, (SHARED, "shared"))
+        self.signs: dict[int, tuple[str, str]] = {}
+        self._online = topology.online
         self._entries: list[tuple[str, Set, str]] = []
-        self._put(topology.isolated, ISOLATED, "isolated", "isolated, and free")
         self._put(owners.reserved, RESERVED, "reserved", "reserved for the system")
         self._put_pools(owners)
         single = []
@@ -158,15 +157,15 @@ class _Picture:
             elif entry["kind"] == "shared":
                 sharing += 1
         self._put_single(single)
+        free = topology.online - self.signs.keys()
+        self._put(free & topology.isolated, ISOLATED, "isolated", "isolated, and free")
         shared = f"shared ({output.counted(sharing, 'container')})"
-        self._entries.append((SHARED, frozenset(), shared))
+        self._put(free - topology.isolated, SHARED, "shared", shared)
 
     def legend(self) -> list[str]:
         """Return a line for each sign that stands for some CPUs."""
         rows: dict[tuple[str, str], str] = {}
         for sign, cpus, about in self._entries:
-            if sign in (SHARED, ISOLATED):
-                cpus = self._signed_with(sign)  # noqa: PLW2901 - those that no other has got
             if cpus:
                 rows[sign, about] = render_cpus(cpus)
         width = min(max(map(len, rows.values()), default=0), WIDTH // 3)
@@ -176,7 +175,7 @@ class _Picture:
         return lines
 
     def _put(self, cpus: Set, sign: str, kind: str, about: str) -> None:
-        for cpu in cpus & self.signs.keys():
+        for cpu in cpus & self._online:
             self.signs[cpu] = sign, kind
         self._entries.append((sign, cpus, about))
 
@@ -202,9 +201,6 @@ class _Picture:
             seen |= cpus
             self._put(own, sign, "single", entry["name"] + _more(entry))
 
-    def _signed_with(self, sign: str) -> Set:
-        return frozenset([cpu for cpu, (own, _) in self.signs.items() if own == sign])
-
 
 def _signed(items: list[Any], signs: list[str]) -> list[tuple[Any, str]]:
     """Return each item with a sign of its own; further ones with ``MORE``."""
@@ -227,14 +223,12 @@ def _more(entry: Entry) -> str:
 
 def _places(topology: Topology) -> list[tuple[str, list[list[Set]]]]:
     """Return each package's nodes by name, with the cores of each of their caches."""
-    is_one = len(topology.packages) == 1 and len(topology.nodes) == 1
     places = []
     for number, package in enumerate(topology.packages):
         for node, of_node in topology.nodes.items():
             own = of_node & package
             if own:
-                name = "" if is_one else f"package {number}, node {node}"
-                places.append((name, _groups(topology, own)))
+                places.append((f"package {number}, node {node}", _groups(topology, own)))
     return places
 
 
@@ -255,17 +249,14 @@ def _rows(groups: list[list[Set]], signs: dict[int, tuple[str, str]], style: Sty
     row = ""
     width = WIDTH
     for group in groups:
-        needed = sum([len(core) + 1 for core in group])
-        if len(groups) > 1 and width + needed + 2 > WIDTH and needed + 6 < WIDTH:
-            width = WIDTH  # a cache that fits into a line is in one
-        elif row:
-            row = f"{row} |"
-            width = width + 2
+        before = " | "
         for core in group:
-            if width + len(core) + 1 > WIDTH:
+            if width + len(before) + len(core) > WIDTH:
                 rows.append(row)
                 row = f"{min(core):>5}"
                 width = 5
-            row += " " + "".join([style(*signs[cpu]) for cpu in sorted(core)])
-            width += len(core) + 1
+                before = " "
+            row += before + "".join([style(*signs[cpu]) for cpu in sorted(core)])
+            width += len(before) + len(core)
+            before = " "
     return [*rows[1:], row]

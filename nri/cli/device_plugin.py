@@ -109,10 +109,14 @@ def with_health(agent: Agent, metrics: Any) -> Callable[..., Iterable[bytes]]:
         if environ["PATH_INFO"] != HEALTH:
             pages: Iterable[bytes] = metrics(environ, start)
             return pages
+        lines = ["ok"]
+        status = "200 OK"
         problems = agent.problems()
-        status = "503 Service Unavailable" if problems else "200 OK"
+        if problems:
+            lines = problems
+            status = "503 Service Unavailable"
         start(status, [("Content-Type", "text/plain; charset=utf-8")])
-        return [f"{escape(line)}\n".encode() for line in problems or ["ok"]]
+        return [f"{escape(line)}\n".encode() for line in lines]
 
     return answer
 

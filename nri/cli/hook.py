@@ -38,7 +38,9 @@ STARTED = time.monotonic()
     help="Also append the lines of stderr here: crun discards stderr.",
 )
 @click.option("--record", default="", hidden=True)
-def hook(state: str, host: Site, **values: Any) -> None:
+def hook(
+    state: str, host: Site, deadline: float, log_file: str, record: str, **values: Any
+) -> None:
     """Run the chain as a hook of an OCI runtime.
 
     Reads the container's state from stdin, as the runtime writes it, and the config.json of the bundle that the
@@ -54,7 +56,6 @@ def hook(state: str, host: Site, **values: Any) -> None:
     """
     from nri.hook import Arguments, main
 
-    own = {name: values.pop(name) for name in ("record", "log_file", "deadline")}
-    arguments = Arguments(state, **own)
+    arguments = Arguments(state, record=record, log_file=log_file, deadline=deadline)
     arguments.site = host.replace(**values)
     raise click.exceptions.Exit(main(arguments, STARTED))

@@ -12,7 +12,7 @@ import click
 from nri.adjust import Abilities, Changes, OCIAbilities
 from nri.adjust.fields import NEWEST_OCI, walk
 from nri.cli import options, output
-from nri.client import ChainError, Client, Invoker, PluginError, Step, read_config, spec_from_oci
+from nri.client import ChainError, Client, Invoker, Step, read_config, spec_from_oci
 from nri.client.chain import as_shown
 from nri.client.oci import oci_from_spec
 from nri.config.entries import types_of
@@ -33,7 +33,10 @@ from nri.types.v1 import Request, Result, State
 )
 @click.option("--id", "container", metavar="ID", help="Id of the container, with --spec.")
 @click.option(
-    "--pid", type=click.IntRange(min=0), help="Pid of the container's init process, with --spec."
+    "--pid",
+    default=0,
+    type=click.IntRange(min=0),
+    help="Pid of the container's init process, with --spec.",
 )
 @click.option(
     "--annotation",
@@ -56,7 +59,7 @@ def invoke(
     request_file: str | None,
     spec_file: str | None,
     container: str | None,
-    pid: int | None,
+    pid: int,
     annotations: tuple[str, ...],
     labels: tuple[str, ...],
     dry_run: bool,
@@ -144,7 +147,7 @@ def _subject(
     request_file: str | None,
     spec_file: str | None,
     container: str | None,
-    pid: int | None,
+    pid: int,
 ) -> tuple[Request, dict[str, Any] | None]:
     """Return the request of a file, or about a container's OCI configuration, with that.
 
@@ -153,14 +156,14 @@ def _subject(
     if (request_file is None) == (spec_file is None):
         raise click.UsageError("expected one of --request and --spec")
     if spec_file is None:
-        if container is not None or pid is not None:
+        if container is not None or pid:
             raise click.UsageError("--id and --pid need --spec; a --request has its own id and pid")
         return options.read_request(str(request_file)).replace(state=State(state)), None
     if container is None:
         raise click.UsageError("--spec needs the container's --id")
     config = read_config(spec_file)
     spec = spec_from_oci(config)
-    return Request(state=state, id=container, pid=pid or 0, spec=spec), config
+    return Request(state=state, id=container, pid=pid, spec=spec), config
 
 
 def _result_of(step: Step) -> Result:
@@ -173,21 +176,16 @@ def _result_of(step: Step) -> Result:
     return result
 
 
-def _said(step: Step, error: PluginError) -> str:
-    """Return an error of a plugin with what it counts as; the reason says whether it was killed."""
-    how = {"killed": "error"}.get(step.outcome, step.outcome)
-    return f"{how}: {error.reason}"
-
-
 def _row(step: Step) -> tuple[str, str]:
     if step.error is not None:
-        return step.plugin.type, _said(step, step.error)
+        return step.plugin.type, output.failure(step, step.error.reason)
     return step.plugin.type, output.assigned(_result_of(step).metadata) or "-"
 
 
 def _print_left_out(client: Client, request: Request, state: str) -> None:
-    for plugin in client.config.plugins:
-        if plugin.wants(state) and not client.invoker.acts_on(plugin.type, state):
+    listed = client.config.wanted_in(state)
+    for plugin in listed:
+        if not client.invoker.acts_on(plugin.type, state):
             click.echo(escape(f"# {plugin.type} does not run: it does not act on {state}"))
     types = types_of(client.config.plugins)
     for plugin, reason in client.skipped(state, request):
@@ -195,7 +193,7 @@ def _print_left_out(client: Client, request: Request, state: str) -> None:
         if types.count(plugin.type) > 1:
             entry = f" ({plugin.place})"
         click.echo(escape(f"# {plugin.type}{entry} does not run: {reason}"))
-    if not client.config.wanted_in(state):
+    if not listed:
         click.echo(f"no plugin is configured for {state}")
 
 
@@ -229,9 +227,7 @@ def _print_requests(client: Client, request: Request, state: str, as_json: bool)
 
 
 def _print_step(step: Step) -> None:
-    binary = step.binary
-    if not binary and step.error is not None:
-        binary = step.error.reason.partition(":")[0]  # "not found" or "not run"
+    binary = step.binary or "not run"
     click.secho(escape(f"{step.plugin.type}  {binary}  {step.seconds * 1000:.1f} ms"), bold=True)
     value = _step_value(step)
     for name in ("request", "result"):
@@ -240,7 +236,7 @@ def _print_step(step: Step) -> None:
     if step.error is not None:
         if step.stdout:
             click.echo(f"  stdout: {readable(step.stdout[:4096])}")
-        click.echo(f"  {escape(_said(step, step.error))}")
+        click.echo(f"  {escape(output.failure(step, step.error.reason))}")
 
 
 def _step_value(step: Step) -> dict[str, Any]:

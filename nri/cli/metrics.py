@@ -148,7 +148,7 @@ class BridgeCollector(Collector):
         self._reason = ""
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics; those without a sample are left out."""
+        """Yield the metrics; some may have no sample."""
         scraped: list[Metric] = []
         reason = ""
         try:
@@ -164,9 +164,7 @@ class BridgeCollector(Collector):
             "series."
         )
         yield GaugeMetricFamily(PREFIX + "up", help_text, float(not reason))
-        for family in scraped:
-            if family.samples:
-                yield family
+        yield from scraped
 
 
 _BUILD = ("version", "commit", "date")

@@ -53,10 +53,9 @@ def new(
       cd pinner && python -m pytest && nri simulate --watch pinner.py
     """
     template = "-".join(filter(None, [reads, writes, adjusts, v2])) or "bare"
-    kind = next((kind for kind in KINDS if kind.template == template), None)
-    if kind is None:
-        kinds = ", ".join([kind.option for kind in KINDS if kind.option])
+    if template not in KINDS:
+        kinds = ", ".join(filter(None, [kind.option for kind in KINDS.values()]))
         raise click.UsageError(f"a plugin starts from one kind: expected one of {kinds}")
-    names = make(name, kind, directory)
+    names = make(name, template, directory)
     place = os.path.normpath(os.path.join(directory, name))
     click.echo(f"made {place}: {', '.join(names)}")

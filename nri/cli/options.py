@@ -155,14 +155,25 @@ def host(command: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(command)
-    def wrapped(*args: Any, no_check_owner: bool, **kwargs: Any) -> Any:
+    def wrapped(
+        *,
+        no_check_owner: bool,
+        conf_dir: str,
+        conf_file: str,
+        record_dir: str,
+        bin_dirs: tuple[str, ...],
+        **others: Any,
+    ) -> Any:
         if no_check_owner:
             click.echo(f"warning: {trust.UNCHECKED} (--no-check-owner)", err=True)
-        places = {}
-        for name in ("conf_dir", "conf_file", "record_dir", "bin_dirs"):
-            places[name] = kwargs.pop(name)
-
-        return command(*args, host=Site(check_owner=not no_check_owner, **places), **kwargs)
+        site = Site(
+            conf_dir=conf_dir,
+            conf_file=conf_file,
+            record_dir=record_dir,
+            bin_dirs=bin_dirs,
+            check_owner=not no_check_owner,
+        )
+        return command(host=site, **others)
 
     for option in reversed(_HOST):
         wrapped = option(wrapped)

@@ -10,17 +10,30 @@ import os
 import sys
 import textwrap
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from nri.errors import escape
 
+if TYPE_CHECKING:
+    from nri.client import Step
+
 
 def print_json(value: object) -> None:
     """Print ``value`` as indented JSON."""
     click.echo(json.dumps(value, indent=2))
+
+
+def show(
+    document: dict[str, Any], page: Callable[[dict[str, Any]], list[str]], *, as_json: bool
+) -> None:
+    """Print a document as JSON, or the lines of its page."""
+    if as_json:
+        print_json(document)
+    else:
+        click.echo("\n".join(page(document)))
 
 
 WIDTH = 80
@@ -80,10 +93,8 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return aligned columns, numbers to the right. A first cell that is too long has a line of its own."""
-    widths = []
-    for column in range(1, len(header)):
-        widths.append(max([len(row[column]) for row in [header, *rows]]))
-
+    columns = zip(header, *rows, strict=True)
+    widths = [max(map(len, column)) for column in columns][1:]
     room = width() - sum(widths) - len(_GAP) * len(widths)
     names = [escape(row[0][:MAX_TEXT]) for row in rows]
     first = max(len(header[0]), 1)
@@ -101,6 +112,12 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _row(name: str, cells: Sequence[str], widths: Sequence[int]) -> str:
     return _GAP.join([name, *map(str.rjust, cells, widths)]).rstrip()
+
+
+def failure(step: Step, reason: str) -> str:
+    """Return what an error of a plugin counts as, with its reason, which says whether the plugin was killed."""
+    how = {"killed": "error"}.get(step.outcome, step.outcome)
+    return f"{how}: {reason}"
 
 
 def counted(count: int, name: str) -> str:

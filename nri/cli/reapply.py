@@ -53,7 +53,7 @@ def reapply(
         if as_json:
             output.print_json({"due": due})
         elif not due:
-            click.echo(f"nothing to reapply or release{_late(socket)}")
+            click.echo("nothing to reapply or release")
         elif dry_run:
             rows = [[one["plugin"], one["what"], one["name"], one["id"][:12]] for one in due]
             output.print_table(("PLUGIN", "DUE", "CONTAINER", "ID"), rows)
@@ -76,13 +76,6 @@ def _await(socket: str, asked: dict[str, object], due: list[dict[str, str]]) -> 
 def _count(due: list[dict[str, str]]) -> int:
     """Return the number of pods and containers."""
     return len({one["id"] for one in due})
-
-
-def _late(socket: str) -> str:
-    """Return the late creates that are due on the node, as the end of a sentence; "" for none."""
-    counts = client.status(socket)["lateCreates"]
-    due = counts["waiting"] + counts["running"]
-    return f"; late creates that are due: {due}" if due else ""
 
 
 def _ask(socket: str, asked: dict[str, object]) -> list[dict[str, str]]:

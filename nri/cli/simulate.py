@@ -24,9 +24,8 @@ from nri.adaptation.lifecycle import LifecycleEvent, Replayer, lives
 from nri.authoring.simulated import Asked, Cgroups, FileCgroups, Installed, NodeCgroups
 from nri.cgroups.paths import expand
 from nri.cli import options, output
-from nri.client.chain import Step
 from nri.config.plugin_conf import unlisted_states
-from nri.errors import NRIError, escape
+from nri.errors import escape
 from nri.places import DEFAULT_BIN_DIRS
 from nri.skel.scopes import container_name
 from nri.types.v1 import Request, Result
@@ -161,8 +160,7 @@ def simulate(
     options.end_cleanly()
     from nri.authoring import simulated
 
-    for text in (namespace, *annotations, *labels):
-        text.encode()  # UnicodeEncodeError: it was not UTF-8
+    "".join([namespace, *annotations, *labels]).encode()  # UnicodeEncodeError: one was not UTF-8
     name, _, version = runtime.partition(":")
     nri = _nri_of(runtime)
     about = {
@@ -172,7 +170,8 @@ def simulate(
         "runtime": _requests_of(name, version),
     }
     given = simulated.sort(plugins, is_v2=is_v2)
-    timeline = Timeline(as_json=as_json, verbose=verbose, has_v2=bool(given.v2))
+    rows = _Document() if as_json else _Table()
+    timeline = Timeline(rows, verbose=verbose, has_v2=bool(given.v2))
     with (
         tempfile.TemporaryDirectory(prefix="nri-simulate-") as place,
         _cgroups(cgroups, place, int(nodes)) as made,
@@ -205,7 +204,7 @@ def simulate(
                 item: LifecycleEvent, outcome: Outcome | None, error: EventError | None
             ) -> None:
                 if outcome is not None:
-                    made.follow(shown, embedded.store, item, outcome)
+                    made.follow(embedded.store, item, outcome)
                 timeline.event(item, outcome, error)
 
             replayer = Replayer(embedded, ended)
@@ -256,17 +255,13 @@ def _sent_by(name: str, lifecycle: Iterator[LifecycleEvent]) -> Iterator[Lifecyc
 def _repeat(paths: Sequence[str]) -> None:
     """Run the command in a process of its own, now and after each change of one of these files and of those beside
     it, or in the folder, until interrupted.
-
-    :raises NRIError: one of them is not there.
     """
-    for path in paths:
-        if not os.path.exists(path):
-            expected = "expected a plugin's source file or its folder"
-            raise NRIError(f"{path}: found nothing there; {expected}")
     command = [sys.executable]
     if not getattr(sys, "frozen", False):
         command += ["-m", "nri.cli.entry"]
-    command += [word for word in sys.argv[1:] if word != "--watch"]
+    words = sys.argv[1:]
+    words.remove("--watch")
+    command += words
     try:
         while True:
             seen = _times(paths)
@@ -317,31 +312,82 @@ class Row(NamedTuple):
     refused: bool = False
 
 
-class Timeline:
-    """Prints a line of 80 columns for each call of a plugin as it ends; or all of them as JSON at the end.
+class _Table:
+    """Prints each row at once, as a line of 80 columns.
 
     The columns have fixed widths. A name that is too long is cut in its middle, and a result that is too long has
-    lines of its own; JSON has the whole names.
+    lines of its own.
+    """
 
+    def __init__(self) -> None:
+        click.secho(_columns(*WIDTHS), bold=True)
+
+    def add(self, row: Row) -> None:
+        """Take a row."""
+        pod = "/".join(filter(None, [row.pod, row.container]))
+        result = escape(row.result)
+        lines: list[str] = []
+        if len(result) > WIDTHS["RESULT"]:
+            lines += output.wrapped(result, INDENT)
+            result = ""
+        cells = _columns(row.event, pod or "-", row.plugin or "-", result, _time(row.seconds))
+        color = "red" if row.error else None
+        for line in (cells, *lines):
+            click.secho(line, fg=color, dim=not row.plugin and not row.error)
+        for printed in row.output:
+            self._add_output(printed)
+
+    def end(self) -> None:
+        """Print what is left."""
+
+    def _add_output(self, printed: str) -> None:
+        is_json = printed.partition(": ")[2][:1] == "{"
+        if is_json and not sys.stdout.isatty():  # for jq, and to be copied
+            lines = [OUTPUT_INDENT + escape(printed)]
+        else:
+            lines = output.wrapped(printed, OUTPUT_INDENT)
+        for line in lines:
+            click.secho(line, dim=True)
+
+
+class _Document(_Table):
+    """Prints the rows as JSON at the end, with whole names."""
+
+    def __init__(self) -> None:
+        self._values: list[dict[str, Any]] = []
+
+    def add(self, row: Row) -> None:
+        """As for the base class: null where the row has no name, and no error."""
+        value = row._asdict()
+        for name in ("pod", "container", "plugin", "error"):
+            value[name] = value[name] or None
+        self._values.append(value)
+
+    def end(self) -> None:
+        """As for the base class."""
+        output.print_json(self._values)
+
+
+class Timeline:
+    """Makes a row of each call of a plugin as it ends.
+
+    :param rows: takes them.
     :param verbose: print requests, the bridge's own calls, and why plugins are skipped.
     :param has_v2: there are v2 plugins: an event that none of them wants is shown.
     :ivar failed: True when a call of a plugin has failed.
     """
 
-    def __init__(self, *, as_json: bool, verbose: bool = False, has_v2: bool = True) -> None:
+    def __init__(self, rows: _Table, *, verbose: bool, has_v2: bool) -> None:
         self.failed = False
         self._verbose = verbose
         self._has_v2 = has_v2
-        self._said: dict[str, list[str]] = {}  # what a plugin has printed at its last run
+        self._ran: set[str] = set()  # the types of the plugins that have run
         self._reasons: dict[str, str] = {}  # why a plugin was skipped, by its type
         self._warnings = _Warnings()
-        self._as_json = as_json
+        self._rows = rows
         self._calls = 0
-        self._rows: list[Row] = []
         self._lines: dict[str, list[str]] = {}
         self._lock = threading.Lock()
-        if not as_json:
-            click.secho(_columns(*WIDTHS), bold=True)
 
     def __enter__(self) -> Self:
         logging.getLogger("nri").addHandler(self._warnings)
@@ -369,7 +415,7 @@ class Timeline:
         with self._lock:
             lines = self._lines.pop(exchange.plugin, [])
             self._calls += exchange.event in events.BY_RPC  # not a plugin that connects
-            self._add(
+            self._rows.add(
                 Row(
                     exchange.event,
                     _name_in(exchange.request, "pod"),
@@ -387,24 +433,23 @@ class Timeline:
         step = asked.step
         request = Request.from_json(step.request)
         result = step.result or Result(plugin=step.plugin.type)
-        error, refused = _error(step)
-        if refused:
-            shown = f"refused: {error}"
-        elif error:
-            shown = f"error: {error}"
-        else:
-            shown = output.assigned(result.metadata) or "ok"
+        error = ""
+        shown = output.assigned(result.metadata) or "ok"
+        if step.error is not None:
+            error = step.error.reason.partition("; the end of its stderr: ")[0]
+            shown = output.failure(step, error)
         lines = []
         if self._verbose:
             lines.append(f"request: {json.dumps(json.loads(step.request))}")
         lines += _asked_for(result)
         for file, text in asked.writes:
             lines.append(f"wrote {_knob(file, request)}: {text}")
+        lines += asked.stderr
         self.failed |= bool(error)
         with self._lock:
             self._calls += 1
-            lines += self._printed(step.plugin.type, asked.stderr, failed=bool(error))
-            self._add(
+            self._ran.add(step.plugin.type)
+            self._rows.add(
                 Row(
                     request.state,
                     *_names(request),
@@ -413,25 +458,16 @@ class Timeline:
                     error,
                     step.seconds,
                     lines,
-                    refused,
+                    step.outcome == "refused",
                 )
             )
-
-    def _printed(self, plugin: str, stderr: list[str], *, failed: bool) -> Sequence[str]:
-        """Return what a run has printed; in short if a run that fails has printed the same as the one before."""
-        before = self._said.get(plugin)
-        self._said[plugin] = stderr  # also tells that it has run
-        is_same = before == stderr and len(stderr) > 1
-        if failed and is_same and not self._as_json:
-            return ["(printed the same)"]
-        return stderr
 
     def skipped(self, plugin: str, reason: str) -> None:
         """Note why a plugin does not run."""
         with self._lock:
             self._reasons[plugin] = reason
             if self._verbose:
-                self._add(Row("(skipped)", plugin=plugin, result=reason))
+                self._rows.add(Row("(skipped)", plugin=plugin, result=reason))
 
     def event(
         self, item: LifecycleEvent, outcome: Outcome | None, error: EventError | None
@@ -443,9 +479,9 @@ class Timeline:
         with self._lock:
             if error is not None:
                 result = f"{event} fails: {error.message}"
-                self._add(Row(event, item.pod.name, container, result=result, error=result))
+                self._rows.add(Row(event, item.pod.name, container, result=result, error=result))
             elif self._calls == 0 and is_shown:
-                self._add(Row(event, item.pod.name, container, result="no plugin wants it"))
+                self._rows.add(Row(event, item.pod.name, container, result="no plugin wants it"))
             self._calls = 0
 
     def end(self, installed: Sequence[Installed]) -> None:
@@ -454,9 +490,8 @@ class Timeline:
         :param installed: the v0.1 plugins.
         """
         for plugin, lines in self._lines.items():
-            self._add(Row("(closed)", plugin=plugin, output=lines))
-        if self._as_json:
-            output.print_json(list(map(_row_value, self._rows)))
+            self._rows.add(Row("(closed)", plugin=plugin, output=lines))
+        self._rows.end()
         for line in self._warnings.lines:
             click.echo(f"note: {line}", err=True)
         for plugin_ in installed:
@@ -469,44 +504,10 @@ class Timeline:
         if plugin.note:
             notes.append(f"{type_}: {plugin.note}")
         notes += filter(None, [unlisted_states(plugin.entry, plugin.states)])
-        if type_ not in self._said:
+        if type_ not in self._ran:
             reason = self._reasons.get(type_, "none of its states came")
             notes.append(f"{type_} did not run: {reason}")
         return notes
-
-    def _add(self, row: Row) -> None:
-        if self._as_json:
-            self._rows.append(row)
-            return
-        pod = "/".join(filter(None, [row.pod, row.container]))
-        result = escape(row.result)
-        lines: list[str] = []
-        if len(result) > WIDTHS["RESULT"]:
-            lines += output.wrapped(result, INDENT)
-            result = ""
-        cells = _columns(row.event, pod or "-", row.plugin or "-", result, _time(row.seconds))
-        color = "red" if row.error else None
-        for line in (cells, *lines):
-            click.secho(line, fg=color, dim=not row.plugin and not row.error)
-        for printed in row.output:
-            self._add_output(printed)
-
-    def _add_output(self, printed: str) -> None:
-        is_json = printed.partition(": ")[2][:1] == "{"
-        if is_json and not sys.stdout.isatty():  # for jq, and to be copied
-            lines = [OUTPUT_INDENT + escape(printed)]
-        else:
-            lines = output.wrapped(printed, OUTPUT_INDENT)
-        for line in lines:
-            click.secho(line, dim=True)
-
-
-def _row_value(row: Row) -> dict[str, Any]:
-    """Return a row as JSON has it: null where it has no name, and no error."""
-    value = row._asdict()
-    for name in ("pod", "container", "plugin", "error"):
-        value[name] = value[name] or None
-    return value
 
 
 class _Warnings(logging.Handler):
@@ -540,13 +541,6 @@ def _knob(file: str, request: Request) -> str:
     if request.cgroups_path and directory == expand(request.cgroups_path):
         return knob
     return file
-
-
-def _error(step: Step) -> tuple[str, bool]:
-    """Return the error of a step, "" for none, and whether it is a refusal."""
-    if step.error is None:
-        return "", False
-    return step.error.reason.partition("; the end of its stderr: ")[0], step.error.refused
 
 
 def _asked_for(result: Result) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from nri.cli import options, output
 from nri.cli.output import date, labelled, number, quantile, since, table, wrapped
 from nri.errors import escape
 from nri.status import client
-from nri.status.judging import CONNECTED, OUTCOMES, WELL, Verdict, judge, name_of, probe
+from nri.status.judging import CONNECTED, OUTCOMES, WELL, judge, missing, name_of, probe
 
 
 @click.command()
@@ -79,7 +80,9 @@ def status(
     if len(chosen) > 1 and chosen not in (["--pod", "--json"], ["--json", "--cpus"]):
         raise click.UsageError(f"{chosen[0]} and {chosen[1]} exclude each other")
     if cpus:
-        _print_cpus(run, as_json)
+        from nri.cli.cpus import read
+
+        output.show(read(run), cpus_page, as_json=as_json)
         return
     if check or alive:
         verdict = probe(socket, is_alive=alive)
@@ -88,29 +91,17 @@ def status(
     try:
         with client.Reading(socket):
             if pod is not None:
-                _print_pod(client.of_pod(pod, socket), as_json)
+                document = client.of_pod(pod, socket)
+                output.show(document, pod_page, as_json=as_json)
+                if not is_known(document):
+                    raise click.exceptions.Exit(1)
             else:
-                _print(client.status(socket), as_json, lists_all)
+                page_of = functools.partial(page, lists_all=lists_all)
+                output.show(client.status(socket), page_of, as_json=as_json)
     except client.NoBridgeError as error:
         raise client.NoBridgeError(
             f"no bridge: {error}; without one, `nri check` looks at the plugins"
         ) from None
-
-
-def _print(document: dict[str, Any], as_json: bool, lists_all: bool) -> None:
-    if as_json:
-        output.print_json(document)
-    else:
-        click.echo("\n".join(page(document, judge(document), lists_all=lists_all)))
-
-
-def _print_pod(document: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        output.print_json(document)
-    else:
-        click.echo("\n".join(pod_page(document)))
-    if not is_known(document):
-        raise click.exceptions.Exit(1)
 
 
 _COLOURS = {
@@ -122,26 +113,16 @@ _COLOURS = {
 }
 
 
-def _print_cpus(run: str, as_json: bool) -> None:
-    from nri.cli.cpus import read
-
-    if as_json:
-        output.print_json(read(run))
-    else:
-        click.echo("\n".join(cpus_page(run)))
-
-
-def cpus_page(run: str, sys: str = "/sys") -> list[str]:
+def cpus_page(record: dict[str, Any], sys: str = "/sys") -> list[str]:
     """Return the picture of the node's CPUs.
 
-    :param run: the node's /run, with konfine's record; *sys* is where sysfs is mounted.
+    :param record: konfine's; *sys* is where sysfs is mounted.
     """
     from nri.cgroups.topology import Topology
-    from nri.cli.cpus import Owners, draw, read
+    from nri.cli.cpus import Owners, draw
 
-    owners = Owners(read(run))
     topology = Topology.read(sys)
-    return draw(owners, topology, lambda text, kind: click.style(text, fg=_COLOURS[kind]))
+    return draw(Owners(record), topology, lambda text, kind: click.style(text, fg=_COLOURS[kind]))
 
 
 MAX_FAULTS = 10
@@ -150,12 +131,13 @@ MAX_LISTED = 3
 """Faults, files, and containers without their plugins or refused that are shown; the others are counted."""
 
 
-def page(document: dict[str, Any], verdict: Verdict, *, lists_all: bool = False) -> list[str]:
+def page(document: dict[str, Any], *, lists_all: bool = False) -> list[str]:
     """Return the lines of a status: the verdict first.
 
     :param document: of ``nri.status.client.status``.
     :param lists_all: list all containers without their plugins, and all refusals.
     """
+    verdict = judge(document)
     if verdict.code == WELL:
         lines = wrapped(verdict.line)
     else:
@@ -297,11 +279,10 @@ def _without(document: dict[str, Any], most: int) -> Iterator[str]:
         rows = []
         for entry in all_["by"]:
             words = _words(entry["state"], entry["cause"])
-            rows.append([entry["plugin"] or "all", *words, number(entry["count"])])
+            rows.append([missing(entry), *words, number(entry["count"])])
         yield from table(("PLUGIN", "STATE", "CAUSE", "COUNT"), rows)
     for entry in entries[-most:]:
-        missing = entry["plugin"] or "its plugins"
-        about = f"{name_of(entry)} without {missing} since {date(entry['since'])}"
+        about = f"{name_of(entry)} without {missing(entry)} since {date(entry['since'])}"
         yield from wrapped(f"{about}: {entry['state']}: {entry['why']}", "- ")
     yield from _more(sum([entry["count"] for entry in all_["by"]]) - most)
 
@@ -365,9 +346,8 @@ def pod_page(document: dict[str, Any]) -> list[str]:
         for due in container["due"]:
             lines += wrapped(f"{due['plugin']}: {due['what']} is due", "  ", "    ")
         for lack in container["without"]:
-            which = lack["plugin"] or "any plugin"
             lines += wrapped(
-                f"without {which} since {date(lack['since'])}: {lack['state']}: {lack['why']}",
+                f"without {missing(lack)} since {date(lack['since'])}: {lack['state']}: {lack['why']}",
                 "  ",
                 "    ",
             )

@@ -130,7 +130,7 @@ def _of_lacks(lacks: list[dict[str, Any]]) -> list[tuple[str, str]]:
     for lack in lacks:
         if lack["cause"] == "refused" or lack["state"] not in ("create", "release"):
             continue
-        cause = f"pods and containers without {lack['plugin'] or 'their plugins'}"
+        cause = f"pods and containers without {missing(lack)}"
         if lack["state"] == "release":
             cause = f"pods and containers that {lack['plugin']} has not given back"
         counts[cause] = counts.get(cause, 0) + lack["count"]
@@ -150,6 +150,11 @@ def _of_plugin(plugin: dict[str, Any]) -> list[tuple[str, str]]:
                 (f"{name}: {state} has failed since {since}, last of {name_of(run)}", details)
             )
     return reasons
+
+
+def missing(lack: dict[str, Any]) -> str:
+    """Return what a pod or container lacks."""
+    return lack["plugin"] or "any plugin"
 
 
 def name_of(about: dict[str, Any]) -> str:

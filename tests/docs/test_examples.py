@@ -48,7 +48,6 @@ from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from nri.runc.options import load as load_runtime_options
 from nri.skel import Plugin
 from nri.skel.process import answer_of, schema_of
-from nri.status.judging import judge
 from nri.types.v1 import EXTENSIONS, Request, Result, Spec
 from nri.v1bridge import BridgeOptions
 from tests.support import page_examples, status_documents
@@ -265,7 +264,7 @@ def check_status_document(value: Any, _: Path) -> None:
         assert value[part].keys() == expected[part].keys(), part
     for part in ("plugins", "events"):
         assert value[part][0].keys() == expected[part][0].keys(), part
-    assert status_page(value, judge(value))
+    assert status_page(value)
 
 
 KINDS = [
@@ -289,7 +288,7 @@ def test_status_pages_are_printed_for_the_documents_beside_them() -> None:
     (status,) = [document for document in documents if "bridge" in document]
     (pod,) = [document for document in documents if "containers" in document]
     shown = {block.name: block.text.splitlines() for block in page if block.language == "text"}
-    assert shown["status-page"] == status_page(status, judge(status))
+    assert shown["status-page"] == status_page(status)
     assert shown["pod-page"] == pod_page(pod)
 
 

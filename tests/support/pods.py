@@ -49,4 +49,4 @@ def lives(pods: int = 1, containers: int = 1, **about: Any) -> Iterator[lifecycl
     for each in made:
         for number in range(containers):
             each.container(f"app-{number}")
-    return lifecycle.lives(described(made))
+    return lifecycle.lives([described(each) for each in made])

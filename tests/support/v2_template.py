@@ -4,14 +4,14 @@ import sys
 from pathlib import Path
 
 import nri
-from nri.authoring.new import KINDS, make, module_name
+from nri.authoring.new import make, module_name
 
 ROOT = Path(nri.__file__).parent.parent
 
 
 def filled(folder: Path, name: str) -> Path:
     """Make the folder of a plugin of this name in another; return the plugin's file."""
-    make(name, next(kind for kind in KINDS if kind.template == "v2"), str(folder))
+    make(name, "v2", str(folder))
     return folder / name / f"{module_name(name)}.py"
 
 

@@ -78,7 +78,7 @@ def test_simulate_asks_residents_as_a_bridge_does(built: Built) -> None:
 
 def test_a_v2_plugin_is_started_as_a_runtime_does(built: Built, tmp_path: Path) -> None:
     (tmp_path / "gamma").symlink_to(built.result / "20-gamma")
-    (words,) = [kind.check.split()[1:-1] for kind in KINDS if kind.template == "v2"]
+    words = KINDS["v2"].check.split()[1:-1]
     for executable, options in (
         (built.result / "20-gamma", ["simulate"]),
         (tmp_path / "gamma", words),

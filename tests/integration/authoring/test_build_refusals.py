@@ -78,20 +78,10 @@ def test_refused_with_one_sentence(
     assert sorted(os.listdir(folder)) == ["plugin", "plugin.py"]
 
 
-@pytest.mark.parametrize(
-    ("module", "why"),
-    [
-        ("frozen", "this nri is an executable without a Python to build with"),
-        ("PyInstaller", f"PyInstaller is not installed for {sys.executable}"),
-    ],
-)
-def test_without_pyinstaller_it_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, module: str, why: str
-) -> None:
-    if module == "frozen":
-        monkeypatch.setattr(sys, "frozen", True, raising=False)
-    monkeypatch.setitem(sys.modules, module, None)
+def test_without_pyinstaller_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PyInstaller", None)
     ran = inside("build", "plugin.py")
+    why = f"PyInstaller is not installed for {sys.executable}"
     assert (ran.status, ran.stderr) == (1, f"{why}: {install('binaries')}\n")
 
 

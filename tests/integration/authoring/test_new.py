@@ -27,8 +27,8 @@ def made(tmp_path: Path) -> Path:
     for folder in ("v01", "v2"):
         (tmp_path / folder).mkdir()
     for kind in KINDS:
-        make(kind.template, kind, str(tmp_path / ("v2" if kind.template == "v2" else "v01")))
-    make("json", KINDS[0], str(tmp_path / "v01"))
+        make(kind, kind, str(tmp_path / ("v2" if kind == "v2" else "v01")))
+    make("json", "bare", str(tmp_path / "v01"))
     for name in ("a", "a-name-that-is-longer-than-most"):
         filled(tmp_path / "v2", name)
     return tmp_path
@@ -50,7 +50,7 @@ def test_each_kind_passes_its_own_tests_and_the_usual_checks(made: Path) -> None
         run_module(folder, "ruff", "check", "--isolated", "--no-cache", *options, ".")
 
 
-@pytest.mark.parametrize("kind", [kind.template for kind in KINDS])
+@pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_runs_with_the_entry_beside_it(made: Path, kind: str) -> None:
     folder = made / ("v2" if kind == "v2" else "v01") / kind
     assert kind[:5] in run_module(folder, "nri.cli.entry", "simulate", f"{module_name(kind)}.py")

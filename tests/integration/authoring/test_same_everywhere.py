@@ -115,7 +115,7 @@ def with_a_bridge(
         def ended(item: LifecycleEvent, outcome: Outcome | None, error: EventError | None) -> None:
             failures.extend([error.message] if error is not None else [])
             if outcome is not None:
-                made.follow(pods, runtime.store, item, outcome)
+                made.follow(runtime.store, item, outcome)
 
         Replayer(runtime, ended).replay(lives(made.add(pods)))
         runtime.close()
@@ -174,7 +174,9 @@ def as_shown(answer: Answer) -> Answer:
     asked, result, written = answer
     error = result["error"]
     words = " ".join([f"{key}={value}" for key, value in (result.get("metadata") or {}).items()])
-    how = "refused" if result.get("refused") else "error"
+    how = "ignored" if asked[1] == "guard" else "error"  # by its entry
+    if result.get("refused"):
+        how = "refused"
     shown = {"metadata": f"{how}: {error}" if error else words or "ok", "error": error}
     return (
         asked,

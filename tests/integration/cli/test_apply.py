@@ -7,19 +7,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nri import config
-from nri.config import refused
+from nri.config import loading, refused
 from tests.integration.cli.running import Ran, command, inside
 from tests.support.config_maps import ConfigMapVolume
 from tests.support.host import Host
 
-apply_module = import_module("nri.cli.apply")
 ONE = '{"version": "0.1", "plugins": [{"type": "a"}]}'
 TWO = '{"version": "0.1", "plugins": [{"type": "b"}]}'
 
@@ -141,16 +139,16 @@ def test_config_map_exchanged_during_the_copy(
 ) -> None:
     volume = ConfigMapVolume(host.root / "mount")
     volume.write({"10.conf": ONE, "20.conf": ONE})
-    real, copied = apply_module.read, list[str]()
+    real, copied = loading.read, list[str]()
 
-    def exchange(source: str) -> Any:
-        document = real(source)
+    def exchange(source: str, **options: Any) -> Any:
+        document = real(source, **options)
         copied.append(source)
         if len(copied) == last:
             volume.write({"10.conf": TWO, "20.conf": TWO, "30.conf": TWO})
         return document
 
-    monkeypatch.setattr(apply_module, "read", exchange)
+    monkeypatch.setattr(loading, "read", exchange)
     assert apply(host, volume.path).stdout.startswith("now in use: 10.conf 20.conf 30.conf, hash ")
     assert plugins(host) == ["b", "b", "b"]
 

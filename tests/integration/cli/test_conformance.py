@@ -89,8 +89,8 @@ def test_a_conf_is_json_or_a_file(host: Host) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["./nothing"], "found no file ./nothing, expected a plugin's executable"),
-        (["./text"], "./text is not executable: chmod +x"),
+        (["./nothing"], "Invalid value for 'BINARY': File './nothing' does not exist."),
+        (["./text"], "Invalid value for 'BINARY': File './text' is not executable."),
         (
             ["./web", "--conf", "nothing.json"],
             "nothing.json cannot be read: No such file or directory; expected a",

@@ -112,7 +112,7 @@ def test_a_trace_shows_what_was_sent_and_what_came(host: Host) -> None:
     ):
         assert part in ran.stdout
     assert "  stdout: \\x1b[2J?\n  error: no valid result: " in ran.stdout
-    assert "x  not found  " in ran.stdout
+    assert "x  not run  " in ran.stdout
     assert ran.stderr.startswith("plugin noop: no valid result: ")
 
 
@@ -314,7 +314,7 @@ def test_changes_that_a_host_refuses_are_an_error(host: Host) -> None:
     assert ran.status == 1
     assert (
         ran.stderr
-        == "plugin noop: adjust.linux.devices[0].major: found the string 'x', expected an integer\n"
+        == "plugin noop: adjust.linux.devices[0].major: found the string 'x', expected an integer of 64 bits\n"
     )
 
 

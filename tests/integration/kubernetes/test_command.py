@@ -88,16 +88,10 @@ def test_life_beside_a_kubelet(node: Counting, api_server: ApiServer) -> None:
 
 
 def test_compiled_nri_says_which_one_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "frozen", True, raising=False)
     monkeypatch.setitem(sys.modules, "nri.cli.device_plugin", None)
     ran = inside("device-plugin")
-    assert (
-        ran.status,
-        "a compiled executable, which does not contain device-plugin; install" in ran.stderr,
-    ) == (
-        1,
-        True,
-    )
+    lacks = "device-plugin is not in this nri, which lacks nri.cli.device_plugin: pip install"
+    assert (ran.status, lacks in ran.stderr) == (1, True)
 
 
 def test_without_its_libraries_the_command_says_how_to_get_them(tmp_path: Path) -> None:
@@ -112,5 +106,5 @@ def test_without_its_libraries_the_command_says_how_to_get_them(tmp_path: Path) 
     )
     assert (
         done.returncode,
-        done.stderr.startswith("Error: grpc is not installed: pip install 'PATH[kubernetes]'"),
+        "which lacks grpc: pip install 'PATH[kubernetes]'" in done.stderr,
     ) == (1, True)

@@ -16,17 +16,17 @@ from tests.support.v2_template import ROOT
 
 
 def test_options_choose_the_kind_and_the_files_are_named(tmp_path: Path) -> None:
-    for kind in KINDS:
-        (tmp_path / kind.template).mkdir()
-        made = inside("new", "pinner", *kind.option.split(), "--dir", kind.template, cwd=tmp_path)
-        folder = tmp_path / kind.template / "pinner"
+    for template, kind in KINDS.items():
+        (tmp_path / template).mkdir()
+        made = inside("new", "pinner", *kind.option.split(), "--dir", template, cwd=tmp_path)
+        folder = tmp_path / template / "pinner"
         files = sorted(
             str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()
         )
         assert {"README.md", "pinner.py", "test_pinner.py"} < set(files)
         assert (made.status, made.stdout) == (
             0,
-            f"made {kind.template}/pinner: {', '.join(files)}\n",
+            f"made {template}/pinner: {', '.join(files)}\n",
         )
         assert not [name for name in files if re.search(r"@\w+@", (folder / name).read_text())]
         assert len((folder / "README.md").read_text().splitlines()) <= 12
@@ -35,7 +35,7 @@ def test_options_choose_the_kind_and_the_files_are_named(tmp_path: Path) -> None
             "steps"
         ]
         assert any(step.get("run", "").startswith("nri build") for step in steps)
-    texts = {(tmp_path / kind.template / "pinner/pinner.py").read_text() for kind in KINDS}
+    texts = {(tmp_path / kind / "pinner/pinner.py").read_text() for kind in KINDS}
     assert len(texts) == len(KINDS)
     made = inside("new", "a-b", cwd=tmp_path)
     assert ", 10-a-b.conf, README.md, a_b.py, pyproject.toml, test_a_b.py\n" in made.stdout
@@ -48,7 +48,7 @@ def test_a_class_hides_no_name_of_its_template(tmp_path: Path) -> None:
         ("pod", "annotations"),
         ("any", "container"),
     ):
-        make(name, next(kind for kind in KINDS if kind.template == template), str(tmp_path))
+        make(name, template, str(tmp_path))
         (text,) = [
             path.read_text()
             for path in (tmp_path / name).glob("*.py")
@@ -61,7 +61,7 @@ def test_files_have_the_format_of_ruff_for_any_name(tmp_path: Path) -> None:
     rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]
     for kind in KINDS:
         for name in ("a", "cpu-pinner", "a-name-that-is-longer-than-most"):
-            folder = tmp_path / ("v2" if kind.template == "v2" else "v01") / kind.template
+            folder = tmp_path / ("v2" if kind == "v2" else "v01") / kind
             folder.mkdir(parents=True, exist_ok=True)
             make(name, kind, str(folder))
     check = ("ruff", "format", "--check", "--isolated", "--no-cache")
@@ -132,11 +132,11 @@ def test_a_folder_that_cannot_be_finished_is_removed(
 
     monkeypatch.setattr(os, "rename", full)
     with pytest.raises(SourceError, match="a cannot be made: No space left on device; expected"):
-        make("a", KINDS[0], str(tmp_path))
+        make("a", "bare", str(tmp_path))
     assert os.listdir(tmp_path) == []
 
 
 def test_the_folder_has_the_modes_of_any_other(tmp_path: Path) -> None:
-    make("a", KINDS[0], str(tmp_path))
+    make("a", "bare", str(tmp_path))
     (tmp_path / "b").mkdir()
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode

@@ -187,15 +187,6 @@ def test_end_says_what_did_not_run_and_why(tmp_path: Path) -> None:
     assert (ran.stderr, "resize" in ran.stdout) == (missed, False)
 
 
-def test_misspelt_type_beside_the_source_is_a_note(tmp_path: Path) -> None:
-    (tmp_path / "10-pinner.conf").write_text('{"version": "0.1", "plugins": [{"type": "piner"}]}')
-    ran = simulate(tmp_path)
-    assert (
-        ran.stderr
-        == "note: pinner: 10-pinner.conf beside it has an entry of the type 'piner', and none of 'pinner'\n"
-    )
-
-
 def test_resident_remembers_as_on_a_node_unless_its_entry_says_no(tmp_path: Path) -> None:
     counting = PLUGIN.replace("    acts_on", "    resident, seen = True, []\n    acts_on").replace(
         "if request.is_sandbox",
@@ -219,12 +210,6 @@ def test_requests_are_whole_lines_in_a_pipe(tmp_path: Path) -> None:
         if "    request: " in line
     ]
     assert [json.loads(request)["state"] for request in requests][:2] == ["create", "setup"]
-
-
-def test_lines_of_an_error_are_shown_once(tmp_path: Path) -> None:
-    failing = "print('a'); print('b'); raise errors.NRIError('no')\n        if request.is_sandbox"
-    shown = simulate(tmp_path, plugin=PLUGIN.replace("if request.is_sandbox", failing)).stdout
-    assert shown.count("    a\n    b\n") == shown.count("    (printed the same)\n") == 1
 
 
 def test_error_is_shown_once(tmp_path: Path) -> None:
@@ -300,11 +285,6 @@ def test_a_folder_of_files_is_a_host_configuration(tmp_path: Path) -> None:
             ("nothing",),
             1,
             "nothing: found no executable, expected a plugin or a folder of *.conf\n",
-        ),
-        (
-            ("--watch", "nothing"),
-            1,
-            "nothing: found nothing there; expected a plugin's source file or its folder\n",
         ),
         (("bin/hello", "bin/hello"), 1, "bin/hello: its type 'hello' is that of another plugin\n"),
         (

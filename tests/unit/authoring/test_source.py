@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from nri.authoring import source
-from nri.authoring.new import KINDS, make, module_name
+from nri.authoring.new import make, module_name
 from nri.authoring.source import SourceError, about, entry_beside, find, is_v2_source
 from nri.config import ConfigError
+from nri.config.entries import PluginEntry
 
 PLUGIN = """from nri import skel
 class P(skel.Plugin):
@@ -68,7 +69,7 @@ def test_a_path_without_one_plugin_is_refused(
         ("print('{}')", "a.py version: found an object, expected what nri.skel answers"),
         (
             PLUGIN.replace("P())", "P)") % "a",
-            r"a.py: found the class P, expected an object of it: skel.main\(P\(\)\)$",
+            r"exit status 2 \(a: found the class P, expected an object of it: skel.main\(P\(\)\)\), expected",
         ),
         (PLUGIN % "../a", r"its type: found the string '\.\./a', expected a name such as 'batch'"),
         (
@@ -99,20 +100,20 @@ def test_plugin_of_a_folder_and_its_first_entry_are_found(tmp_path: Path) -> Non
         (tmp_path / name).write_text(text)
     (tmp_path / "07.conf").mkdir()
     script = find(str(tmp_path))
-    type_ = about(script)["type"]
-    beside = entry_beside(script, type_)
-    assert (type_, beside and beside.conf) == ("pinner", 1)
-    assert entry_beside(script, "another") is None
+    pinner = PluginEntry(type=about(script)["type"])
+    another = PluginEntry(type="another")
+    assert entry_beside(script, pinner).conf == 1
+    assert entry_beside(script, another) is another
     (tmp_path / "09.conf").write_text(
         '{"version": "0.1", "plugins": [{"type": "pinner", "cnf": 1}]}'
     )
     with pytest.raises(ConfigError, match="cnf"):
-        entry_beside(script, "pinner")
+        entry_beside(script, pinner)
 
 
 @pytest.mark.parametrize("name", ["setup-cpus", "setup", "test", "test-x", "conftest", "class"])
 def test_plugin_of_nri_new_is_found_whatever_its_name(tmp_path: Path, name: str) -> None:
-    make(name, KINDS[0], str(tmp_path))
+    make(name, "bare", str(tmp_path))
     assert Path(find(str(tmp_path / name))).name == f"{module_name(name)}.py"
 
 

@@ -9,14 +9,13 @@ import pytest
 from nri.cli.output import WIDTH, duration, number, quantile, table
 from nri.cli.status import MAX_FAULTS, page, pod_page
 from nri.errors import escape
-from nri.status.judging import judge
 from tests.support import status_documents as documents
 
 EVIL = "a\x1b[2J\r\n\u202e\udcff\tb"
 
 
 def lines_of(document: dict[str, Any]) -> list[str]:
-    lines = page(document, judge(document))
+    lines = page(document)
     fits(lines)
     return lines
 

@@ -118,7 +118,7 @@ def test_requests_are_those_of_a_bridge_on_the_embedded_runtime(
     app = pod.container(
         "app", env=["A=1"], resources={"cpu": {"quota": 50000, "cpus": "0-1"}, "pids": {"limit": 9}}
     )
-    ((sandbox, (container,)),) = described([pod])
+    sandbox, (container,) = described(pod)
     for state in ("create", "delete"):
         assert Subject(sandbox).request(state).to_value() == pod.request(state).to_value()
     changes = Changes(
