@@ -45,7 +45,7 @@ from nri.config.entries import ConfigList, PluginEntry, is_type_name
 from nri.errors import NRIError
 from nri.testing import CgroupTree, Pod
 from nri.testing.cgroup_files import files_of
-from nri.testing.pods import Container, resources_of
+from nri.testing.pods import Container, resources_of_pod
 from nri.v1bridge import Bridge, BridgeOptions
 from nri.v1bridge.runs import EventLog, Run
 from nri.v2 import api, stub
@@ -220,7 +220,7 @@ class Cgroups(ABC):
         pairs = []
         for pod in pods:
             sandbox, members = described(pod)
-            self.make(pod.cgroup, resources_of(pod))
+            self.make(pod.cgroup, resources_of_pod(pod))
             self.make(pod.sandbox_cgroup, resources_to_oci(sandbox.linux.resources) or {})
             for member in pod.containers:
                 self._members[member.id] = member
@@ -248,7 +248,7 @@ class Cgroups(ABC):
             # In v1 its quota must not be less than the container's.
             self.limit(member.pod.cgroup, {})
             self.limit(path, resources)
-            self.limit(member.pod.cgroup, resources_of(member.pod))
+            self.limit(member.pod.cgroup, resources_of_pod(member.pod))
 
     def pod(self, name: str, containers: int, cpus: float, memory: int, **about: Any) -> Pod:
         """Return a pod whose cgroups lie below ``top``, with containers of these limits; 0 is for none.

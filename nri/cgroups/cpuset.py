@@ -121,7 +121,7 @@ def assign_all(version: int, levels: list[str], numbers: frozenset[int], knob: s
         if directory in outer and not new <= old:
             knobs.after(done, assign, directory, version, old | new, knob)
             done = (
-                f"{directory} was given {cpulist.render(old | new)} before that, it had "
+                f"; {directory} was given {cpulist.render(old | new)} before that, it had "
                 f"{_rendered(old)}"
             )
     for directory, _, new in reversed(below):
@@ -129,9 +129,7 @@ def assign_all(version: int, levels: list[str], numbers: frozenset[int], knob: s
             knobs.after(done, assign, directory, version, new, knob)
         except GoneError:
             continue  # the container lives, or else its own cgroup is gone, too
-        done = (
-            f"{directory} was given {_rendered(new)} before that, and {scope} has {_rendered(now)}"
-        )
+        done = f"; {directory} was given {_rendered(new)} before that, and {scope} has {_rendered(now)}"
     if now != numbers:
         knobs.after(done, assign, scope, version, numbers, knob)
 

@@ -36,7 +36,11 @@ _SIGNATURE = 8
 # Of the header fields that are read.
 _TYPES = {_ERROR_NAME: "s", _REPLY_SERIAL: "u", _SIGNATURE: "g"}
 _ORDERS: dict[bytes, Order] = {b"l": "little", b"B": "big"}
-_ALIGNMENT = {"y": 1, "g": 1, "u": 4, "b": 4, "s": 4, "o": 4, "ay": 4, "t": 8}
+# The size of a number, and of a text's length, by the type.
+_NUMBERS = {"y": 1, "u": 4, "b": 4, "t": 8}
+_TEXTS = {"g": 1, "s": 4, "o": 4}
+_BYTES = "ay"
+_KINDS = (*_NUMBERS, *_TEXTS, _BYTES)
 
 
 class FormatError(ValueError):
@@ -123,7 +127,7 @@ def read(message: bytes) -> Message:
     first = str(fields.get(_SIGNATURE, ""))[:1]
     if first == "v":
         first = body.signature()
-    content = body.value(first) if first in _ALIGNMENT else None
+    content = body.value(first) if first in _KINDS else None
     error = str(fields.get(_ERROR_NAME, ""))
     return Message(message[1], fields.get(_REPLY_SERIAL, 0), error, content)
 
@@ -209,15 +213,13 @@ class _Reader:
         return self._text(self.number(1))
 
     def value(self, kind: str) -> str | int | bytes:
-        if kind in ("s", "o"):
-            return self._text(self.number(4))
-        if kind == "g":
-            return self.signature()
-        if kind == "ay":
+        if kind in _TEXTS:
+            return self._text(self.number(_TEXTS[kind]))
+        if kind in _NUMBERS:
+            return self.number(_NUMBERS[kind])
+        if kind == _BYTES:
             return self._take(self.number(4))
-        if kind in ("y", "u", "b", "t"):
-            return self.number({"y": 1, "t": 8}.get(kind, 4))
-        raise FormatError(f"a value of type {kind[:20]!r}, expected one of {', '.join(_ALIGNMENT)}")
+        raise FormatError(f"a value of type {kind[:20]!r}, expected one of {', '.join(_KINDS)}")
 
     def _text(self, length: int) -> str:
         data = self._take(length + 1)

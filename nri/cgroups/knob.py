@@ -7,6 +7,8 @@ property for it leaves alone. No text of a file is trusted: one may hold what ca
 of a cgroup with ``cpu.idle``, so ``parse`` is more lenient than ``accepts``.
 """
 
+# ruff: noqa: D102 -- the base class describes the methods
+
 from __future__ import annotations
 
 from . import knobs
@@ -55,64 +57,46 @@ def number(word: str) -> int:
 
 
 class Values:
-    """The values of a knob; this one has any whole number from *low* to *high*, or None if *none* is a word.
+    """The values of a knob; this one has any whole number from *low* to *high*.
 
-    :param none: the kernel's word for no limit.
-    :param step: of how many the kernel stores whole multiples, rounded down.
     :param convert: from the file's number to the value, and back: for v1.
     :ivar expected: the values that a plugin may write, for people.
     """
 
-    __slots__ = ("_from_file", "_step", "_to_file", "expected", "high", "low", "none")
+    __slots__ = ("_from_file", "_to_file", "expected", "high", "low")
 
     def __init__(
         self,
         low: int = 0,
         high: int = MOST,
-        none: str = "",
         unit: str = "a number",
         *,
-        step: int = 1,
         convert: Conversion = (int, int),
     ) -> None:
         shown = "2**63 - 1" if high == MOST else high
         self.expected = f"{unit} from {low} to {shown}"
-        if none:
-            self.expected += ", or None for no limit"
         self.low = low
         self.high = high
-        self.none = none
-        self._step = step
         self._from_file, self._to_file = convert
 
     def accepts(self, value: Any) -> bool:
         """Return whether a plugin may write this value."""
-        if value is None:
-            return bool(self.none)
         return type(value) is int and self.low <= value <= self.high  # True is an int, too
 
     def parse(self, text: str) -> Any:
         """Return the value in the text of a file; raise ValueError if it has anything else."""
-        if self.none and text == self.none:
-            return None
         value = number(text)
         if value < min(self.low, 0):
             raise ValueError(text)
-        if self.none and value // self._step >= MOST // self._step:
-            return None
         return self._from_file(value)
 
     def word(self, value: Any) -> str:
         """Return the kernel's word for a value."""
-        if value is None:
-            return self.none
         return str(self._to_file(value))
 
     def stored(self, value: Any) -> Any:
         """Return the value that the kernel makes of one."""
-        if value is None:
-            return None
-        return self._from_file(self._to_file(value)) // self._step * self._step
+        return self._from_file(self._to_file(value))
 
     def in_file(self, value: int) -> int:
         """Return the number that is written for a value."""
@@ -136,6 +120,48 @@ class Values:
 
     def tightest(self, one: Any, other: Any) -> Any:
         """Return the one of two values that limits more."""
+        return min(one, other)
+
+
+class Limits(Values):
+    """Whole numbers, or None for no limit.
+
+    :param none: the kernel's word for no limit.
+    :param step: of how many the kernel stores whole multiples, rounded down.
+    """
+
+    __slots__ = ("_step", "none")
+
+    def __init__(
+        self,
+        none: str,
+        low: int = 0,
+        high: int = MOST,
+        unit: str = "a number",
+        *,
+        step: int = 1,
+    ) -> None:
+        super().__init__(low, high, unit)
+        self.expected += ", or None for no limit"
+        self.none = none
+        self._step = step
+
+    def accepts(self, value: Any) -> bool:
+        return value is None or super().accepts(value)
+
+    def parse(self, text: str) -> Any:
+        if text == self.none:
+            return None
+        value = super().parse(text)
+        return value if value // self._step < MOST // self._step else None
+
+    def word(self, value: Any) -> str:
+        return self.none if value is None else str(value)
+
+    def stored(self, value: Any) -> Any:
+        return None if value is None else value // self._step * self._step
+
+    def tightest(self, one: Any, other: Any) -> Any:
         limits = [value for value in (one, other) if value is not None]
         return min(limits, default=None)
 
@@ -192,7 +218,7 @@ class File:
         """Write the value to those levels that need it.
 
         :param before: the value of each.
-        :param done: what was done before that, for an error.
+        :param done: what was done before that, for an error, as ``knobs.after`` takes it.
         """
         values = self.values
         steps = []
@@ -208,9 +234,8 @@ class File:
             steps.reverse()
         for level, had in steps:
             knobs.after(done, self._write_one, level, value, had)
-            earlier = f"; {done}" if done else ""
             was = values.shown(had)
-            done = f"{knob.name} of {level} was written before that, it was {was}{earlier}"
+            done = f"; {knob.name} of {level} was written before that, it was {was}{done}"
 
     def _write_one(self, level: str, value: Any, had: Any) -> None:
         knobs.write_all(
@@ -218,13 +243,16 @@ class File:
         )
 
     def _parsed(self, directory: str, name: str, values: Values) -> Any:
-        text = text_of(f"{directory}/{name}")
+        path = f"{directory}/{name}"
+        return self._value_in(text_of(path), path, values)
+
+    def _value_in(self, text: str, path: str, values: Values) -> Any:
+        """Return the value in a text; the error for any other names the path."""
         try:
             return values.parse(text)
         except ValueError as error:
             raise CgroupError(
-                f"{directory}/{name} holds {quoted(text)}: expected the kernel's text for "
-                f"{values.expected}"
+                f"{path} holds {quoted(text)}: expected the kernel's text for {values.expected}"
             ) from error
 
 
@@ -252,7 +280,6 @@ class Knob:
         v2: File | None = None,
         told: str = "",
         hints: Mapping[int, str] = knobs.NO_HINTS,
-        can_be_written: bool = True,
     ) -> None:
         """Take a knob that v2 has in the file *name*, and v1 in *v1*; *told* is v2's property."""
         self.name = name
@@ -263,7 +290,7 @@ class Knob:
         self.files = {2: v2 or File(name, values, told, hints)}
         if v1 is not None:
             self.files[1] = v1
-        self.can_be_written = can_be_written
+        self.can_be_written = level != INNER
 
 
 def check(knob: Knob, value: Any) -> None:
@@ -305,7 +332,7 @@ def write(knob: Knob, place: Place, value: Any, tell: Tell) -> Any:
     done = ""
     if changed:
         knobs.wait_for(f"{levels[0]}/{file.name}")
-        done = f"systemd was told of {file.told} before that"
+        done = f"; systemd was told of {file.told} before that"
     before = before or _read(knob, place)
     file.write(knob, levels, before, value, done)
     if changed is not None:

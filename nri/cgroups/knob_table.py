@@ -21,7 +21,7 @@ import os
 
 from . import cpuset, knobs, quota
 from .errors import CgroupError, KnobValueError, described, quoted
-from .knob import BOTH, INNER, LIMIT, SCOPE, File, Knob, Values
+from .knob import BOTH, INNER, LIMIT, SCOPE, File, Knob, Limits, Values
 from .knob_values import (
     DefaultWeight,
     Flag,
@@ -106,12 +106,12 @@ _FAIR = "CONFIG_FAIR_GROUP_SCHED"
 _MEMCG = "CONFIG_MEMCG"
 _PIDS = "CONFIG_CGROUP_PIDS"
 _BFQ = "CONFIG_BFQ_GROUP_IOSCHED and the module bfq"
-_BURSTS = Values(0, quota.MAX_QUOTA_US, unit="a number of microseconds")
+_BURSTS = Values(0, quota.MAX_QUOTA_US, "a number of microseconds")
 _IDENTITIES = Values(-2, 2)
-_BYTES = Values(none="max", unit="a number of bytes", step=PAGE)
-_BYTES_V1 = Values(none="-1", unit="a number of bytes", step=PAGE)
+_BYTES = Limits("max", unit="a number of bytes", step=PAGE)
+_BYTES_V1 = Limits("-1", unit="a number of bytes", step=PAGE)
 _SHARES = Values(1, 10000, convert=(weight_of_shares, shares_of_weight))
-_TASKS = Values(0, 4194304, "max")
+_TASKS = Limits("max", 0, 4194304)
 _WEIGHT_V1 = DefaultWeight(1, 10000, (io_weight_of_blkio, blkio_of_io_weight))
 
 
@@ -153,7 +153,6 @@ TABLE = {
             cpuset.CPUS.values,
             cpuset.NEEDS,
             v1=File(cpuset.EFFECTIVE[1], cpuset.CPUS.values),
-            can_be_written=False,
         ),
         Knob(
             "cpuset.mems.effective",
@@ -161,7 +160,6 @@ TABLE = {
             cpuset.MEMS.values,
             cpuset.NEEDS,
             v1=File("cpuset.effective_mems", cpuset.MEMS.values),
-            can_be_written=False,
         ),
         Knob("memory.min", BOTH, _BYTES, "Linux 4.18", told="MemoryMin"),
         Knob("memory.low", BOTH, _BYTES, _MEMCG, told="MemoryLow"),

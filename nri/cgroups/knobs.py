@@ -83,10 +83,9 @@ def read_optional(path: str) -> str | None:
     try:
         data = slurp(path, MAX_KNOB, _KNOB_FLAGS)
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENODEV):
-            _raise_if_gone(path, error)
-            if error.errno == errno.ENOENT:
-                return None
+        _raise_if_gone(path, error)
+        if error.errno == errno.ENOENT:
+            return None
         raise CgroupError(f"cannot read {path}: {answer(error)}") from error
     return data.decode("ascii", "backslashreplace").strip()
 
@@ -116,8 +115,7 @@ def write(path: str, value: str, absent: str, hints: Mapping[int, str] = NO_HINT
     try:
         written = put(path, data)
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENODEV):
-            _raise_if_gone(path, error)
+        _raise_if_gone(path, error)
         hint = {**hints, errno.ENOENT: absent}.get(error.errno or 0)
         reason = f"{answer(error)}: {hint}" if hint else answer(error)
         raise CgroupError(f"{doing}: {reason}") from error
@@ -135,20 +133,19 @@ def write_all(
     done = ""
     for file, text in steps:
         after(done, write, f"{directory}/{file}", text, absent, hints)
-        done = f"{quoted(text)} was written to {directory}/{file} before that"
+        done = f"; {quoted(text)} was written to {directory}/{file} before that"
 
 
 def after(done: str, change: Callable[..., None], *arguments: object) -> None:
-    """Make a change; add to its CgroupError what was *done* before it, "" for nothing."""
+    """Make a change; add to its CgroupError what was *done* before it: "" for nothing, else it begins with "; "."""
     try:
         change(*arguments)
     except CgroupError as error:
-        if not done:
-            raise
-        raise type(error)(f"{error}; {done}") from error
+        # The cause stays the kernel's answer, whatever was done before.
+        raise type(error)(f"{error}{done}") from error.__cause__
 
 
 def _raise_if_gone(path: str, error: OSError) -> None:
     directory = os.path.dirname(path)
-    if not os.path.isdir(directory):
+    if error.errno in (errno.ENOENT, errno.ENODEV) and not os.path.isdir(directory):
         raise GoneError(f"cgroup {directory} does not exist any more: {answer(error)}") from error

@@ -53,10 +53,8 @@ class Mount:
     @property
     def height(self) -> int:
         """The number of levels from the reader's namespace up to the root; -1 for a part of the hierarchy."""
-        parts = self.root.split("/")[1:]
-        if parts == [""]:
-            return 0
-        return len(parts) if {*parts} == {".."} else -1
+        is_above = {"", ".."}.issuperset(self.root.split("/"))
+        return self.root.count("..") if is_above else -1
 
     def below(self, path: str) -> str:
         """Map a path as the kernel prints it, in ``/proc/PID/cgroup``, to one below ``point``.

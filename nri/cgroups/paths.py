@@ -19,6 +19,7 @@ MAX_COMPONENT = 255
 MAX_PATH = 4096
 """The maximum size of a path in bytes (PATH_MAX)."""
 
+_CONTROLS = frozenset(map(chr, [*range(32), *range(127, 160)]))
 _SLICE = ".slice"
 _POD_ROOT = "kubepods"
 _POD_CLASSES = (["burstable"], ["besteffort"])
@@ -162,8 +163,8 @@ def _check_text(cgroups_path: str) -> None:
         ) from error
     if size > MAX_PATH:
         raise CgroupPathError(f"cgroupsPath {quoted(cgroups_path)} is longer than {MAX_PATH} bytes")
-    for character in cgroups_path:
-        if character < " " or "\x7f" <= character <= "\x9f":
-            raise CgroupPathError(
-                f"cgroupsPath {quoted(cgroups_path)} holds the control character {character!r}"
-            )
+    found = _CONTROLS.intersection(cgroups_path)
+    if found:
+        raise CgroupPathError(
+            f"cgroupsPath {quoted(cgroups_path)} holds the control character {min(found)!r}"
+        )

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import errno
 
-from .errors import CgroupError, quoted
-from .knob import LIMIT, File, Knob, Values, number, text_of
+from .knob import LIMIT, File, Knob, Limits, Values, number, text_of
 from .units import INFINITY
 
 TYPE_CHECKING = False
@@ -80,13 +79,13 @@ CLEAR = Quota(None, 100_000)
 """No limit, in the period that there is."""
 
 
-class Quotas(Values):
-    """A CFS quota and its period, as a ``Quota``; its word is that of ``str``, since no file holds both so."""
+class Quotas(Limits):
+    """A CFS quota and its period, as a ``Quota``: v1 and v2 have it as two words, ``str`` with a slash."""
 
     __slots__ = ("_period",)
 
-    def __init__(self) -> None:
-        super().__init__(1000, MAX_QUOTA_US, "max")
+    def __init__(self, none: str) -> None:
+        super().__init__(none, 1000, MAX_QUOTA_US)
         # min_cfs_quota_period and max_cfs_quota_period of kernel/sched/core.c.
         self._period = Values(1000, 1_000_000)
         self.expected = (
@@ -101,11 +100,14 @@ class Quotas(Values):
         )
 
     def parse(self, text: str) -> Quota:
-        limit, _, period = text.partition("/")
-        return Quota(super().parse(limit), int(period))
+        limit, period = text.replace("/", " ").split()
+        quota = Quota(super().parse(limit), number(period))
+        if quota.quota_us == 0 or quota.period_us <= 0:
+            raise ValueError(text)
+        return quota
 
     def word(self, value: Quota) -> str:
-        return str(value)
+        return f"{super().word(value.quota_us)}/{value.period_us}"
 
     def stored(self, value: Quota) -> Quota:
         return value
@@ -131,37 +133,17 @@ class Quotas(Values):
 
 
 class QuotaFile(File):
-    """The file of the quota and its period in v2.
-
-    :cvar none: the kernel's word for no limit.
-    """
+    """The file of the quota and its period in v2."""
 
     __slots__ = ()
 
-    none = "max"
-
-    def read(self, directory: str) -> Quota:
-        path = f"{directory}/{self.name}"
-        text = text_of(path)
-        return self._quota(path, text, text.split(), path)
-
     def steps(self, directory: str, value: Quota, before: Quota) -> list[tuple[str, str]]:
-        return [(self.name, f"{self._word(value)} {_period(value, before)}")]
+        return [(self.name, self._text(value, before))]
 
-    def _quota(self, path: str, text: str, words: list[str], period_path: str) -> Quota:
-        if len(words) != 2:
-            raise CgroupError(
-                f"{path} holds {quoted(text)}: expected {self.none!r} or a number of microseconds"
-            )
-        limit = None
-        if words[0] != self.none:
-            limit = _microseconds(words[0], path)
-        return Quota(limit, _microseconds(words[1], period_path))
-
-    def _word(self, value: Quota) -> str:
-        if value.quota_us is None:
-            return self.none
-        return str(value.quota_us)
+    def _text(self, value: Quota, before: Quota) -> str:
+        """Return the quota and the period, as the kernel's text."""
+        period = before.period_us if value is CLEAR else value.period_us
+        return self.values.word(Quota(value.quota_us, period)).replace("/", " ")
 
     def tell(self, unit: Unit, value: Quota) -> bool:
         """Give the unit this quota per second, rounded up, and its period if that is not systemd's own."""
@@ -178,46 +160,27 @@ class QuotaFilesV1(QuotaFile):
 
     __slots__ = ()
 
-    none = "-1"
-
     def names(self) -> tuple[str, ...]:
         return (self.name, PERIOD_V1)
 
     def read(self, directory: str) -> Quota:
         path = f"{directory}/{self.name}"
-        period_path = f"{directory}/{PERIOD_V1}"
-        text = text_of(path)
-        return self._quota(path, text, [*text.split(), text_of(period_path)], period_path)
+        text = f"{text_of(path)} {text_of(f'{directory}/{PERIOD_V1}')}"
+        quota: Quota = self._value_in(text, f"{path} with {PERIOD_V1}", self.values)
+        return quota
 
     def steps(self, directory: str, value: Quota, before: Quota) -> list[tuple[str, str]]:
-        period = _period(value, before)
-        writes = [(self.name, self._word(value))]
-        if period != before.period_us:
+        limit, period = self._text(value, before).split()
+        writes = [(self.name, limit)]
+        if period != str(before.period_us):
             # In between there is the tighter one of both: v1 refuses more than the parent has.
-            is_first = value.quota_us is not None and period > before.period_us
-            writes.insert(0 if is_first else 1, (PERIOD_V1, str(period)))
+            is_first = value.quota_us is not None and value.period_us > before.period_us
+            writes.insert(0 if is_first else 1, (PERIOD_V1, period))
         return writes
 
 
-def _period(value: Quota, before: Quota) -> int:
-    return before.period_us if value is CLEAR else value.period_us
-
-
-def _microseconds(word: str, path: str) -> int:
-    try:
-        microseconds = number(word)
-    except ValueError:
-        microseconds = 0
-    if microseconds <= 0:
-        raise CgroupError(
-            f"{path} holds {quoted(word)}: expected a number of microseconds greater than 0"
-        )
-    return microseconds
-
-
-_QUOTAS = Quotas()
 _TOLD = "CPUQuotaPerSecUSec"
-_V1 = QuotaFilesV1(KNOB[1], _QUOTAS, _TOLD, _HINTS)
-_V2 = QuotaFile(KNOB[2], _QUOTAS, _TOLD, _HINTS)
-CPU_MAX = Knob("cpu.max", LIMIT, _QUOTAS, "CONFIG_CFS_BANDWIDTH", v1=_V1, v2=_V2)
+_V1 = QuotaFilesV1(KNOB[1], Quotas("-1"), _TOLD, _HINTS)
+_V2 = QuotaFile(KNOB[2], Quotas("max"), _TOLD, _HINTS)
+CPU_MAX = Knob("cpu.max", LIMIT, _V2.values, "CONFIG_CFS_BANDWIDTH", v1=_V1, v2=_V2)
 """The knob of the quota."""

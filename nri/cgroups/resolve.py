@@ -149,12 +149,14 @@ class Resolver:
     def _check_not_elsewhere(self, mount: Mount, hierarchy: str) -> None:
         """Do nothing if the process may be in the cgroup that an absolute path names.
 
+        Without a pid, as for a noted path, nothing is known.
+
         A process that is not to be seen says nothing. One in a cgroup of this process's may be another one, which has
         the number in this process's pid namespace.
 
         :raises ElsewhereError: it is in another one.
         """
-        if self._is_noted or self._is_relative or self._pid <= 0:
+        if self._is_relative:
             return
         try:
             printed = self._membership(hierarchy)
@@ -174,7 +176,7 @@ class Resolver:
         """Return whether a cgroup is this process's own, the host's, or one below or above it."""
         own = _read_memberships(f"{self._proc}/self/cgroup", _HIDDEN).get(hierarchy, path)
         is_above = f"{own}/".startswith(f"{path.rstrip('/')}/")
-        is_below = own != "/" and f"{path}/".startswith(f"{own}/")
+        is_below = f"{path}/".startswith(f"{own}/")
         return is_above or is_below or path == _INIT_SCOPE
 
     def _below(self, mount: Mount) -> str:
@@ -205,10 +207,8 @@ class Resolver:
 
     def _membership(self, hierarchy: str) -> str:
         """Return the process's cgroup in a hierarchy, a v1 controller or "" for v2, as the kernel prints it."""
-        if self._pid <= 0:
-            raise _AbsentError("no pid was given")
-        if self._pid >= MAX_PID:
-            raise _AbsentError(f"no process can have the given pid, expected one below {MAX_PID}")
+        if not 0 < self._pid < MAX_PID:
+            raise _AbsentError(f"no pid was given (1 to {MAX_PID - 1})")
         file = f"{self._proc}/{self._pid}/cgroup"
         if self._memberships is None:
             self._memberships = _read_memberships(file, _GONE)
@@ -271,11 +271,9 @@ def _existing(mount: Mount, path: str, origin: str) -> Place:
             raise _AbsentError(
                 f"cgroup {quoted(origin)} is outside of this process's cgroup namespace"
             )
-        if mount.root == "/":
-            seen = ""
-        else:
-            seen = f", where only {mount.root} is mounted"
-        raise _AbsentError(f"cgroup {quoted(origin)} is not below {mount.point}{seen}")
+        raise _AbsentError(
+            f"cgroup {quoted(origin)} is not below {mount.point}, where only {mount.root} is mounted"
+        )
     place = Place(mount, path)
     below = mount.point
     try:

@@ -63,8 +63,6 @@ def connect(run: str) -> Bus:
             return Bus(f"{run}/{name}", until, is_bus=is_bus)
         except UntoldError as error:
             reasons.append(str(error))
-            if isinstance(error.__cause__, TimeoutError):  # the one that is busy there is busy here
-                break
     raise UntoldError("; ".join(reasons))
 
 

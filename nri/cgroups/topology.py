@@ -10,8 +10,6 @@ each core. One CPU of each domain is asked about it, so a machine of 256 CPUs ta
 
 from __future__ import annotations
 
-import os
-
 from . import cpulist, knobs
 from .errors import CgroupError, CpuListError, quoted
 
@@ -29,6 +27,9 @@ _PMUS = ("cpu_core", "cpu_atom", "cpu_lowpower")
 
 SLOWER = 0.85
 """A core that has less than this share of the next faster one's speed is of a slower type."""
+
+MAX_CACHES = 9
+"""The highest index of a cache that is looked for: most CPUs have 0 to 3."""
 
 # distances of ACPI's SLIT: to the node itself, and to another one if the machine has no table
 _NEAR = 10
@@ -210,10 +211,10 @@ def _domains(online: Set, cpu: str, *files: str, is_one: bool = False) -> list[S
 
 def _caches(online: Set, cores: list[Set], cpu: str) -> list[Set]:
     """Return the CPUs that share each last-level cache: that of the highest index, if it is shared by cores."""
-    indices = [name for name in _names(f"{cpu}/cpu{min(online)}/cache") if name.startswith("index")]
-    last = max(indices, key=lambda name: (len(name), name), default="")
-    if last:
-        return _domains(online, cpu, f"cache/{last}/shared_cpu_list")
+    for index in range(MAX_CACHES, -1, -1):
+        file = f"cache/index{index}/shared_cpu_list"
+        if _list(f"{cpu}/cpu{min(online)}/{file}"):
+            return _domains(online, cpu, file)
     return list(cores)
 
 
@@ -221,10 +222,14 @@ def _kinds(online: Set, cores: list[Set], sys: str) -> list[Set]:
     """Return the CPUs of each core type: those of each PMU, and in them those that differ clearly in speed."""
     speeds = _speeds(cores, f"{sys}/devices/system/cpu")
     kinds: list[tuple[float, Set]] = []
-    left = list(cores)
-    for cpus in (*[_list(f"{sys}/devices/{pmu}/cpus") & online for pmu in _PMUS], online):
-        of_pmu = [core for core in left if core <= cpus]
-        left = [core for core in left if core not in of_pmu]
+    left = online
+    groups = []
+    for pmu in _PMUS:
+        group = _list(f"{sys}/devices/{pmu}/cpus") & left
+        groups.append(group)
+        left -= group
+    for group in (*groups, left):
+        of_pmu = [core for core in cores if min(core) in group]
         for alike in _by_speed(of_pmu, speeds):
             kinds.append((speeds[min(alike[0])], frozenset[int]().union(*alike)))
     # Where nothing tells their speeds, they stay in the order of the PMUs.
@@ -258,13 +263,6 @@ def _number(path: str) -> float:
     """Return the number in a file; 0 if it has none."""
     text = _text(path)
     return float(text[:18]) if text.isdigit() else 0.0
-
-
-def _names(directory: str) -> list[str]:
-    try:
-        return os.listdir(directory)
-    except OSError:
-        return []
 
 
 def _distances(path: str, own: int, nodes: list[int]) -> dict[int, int]:

@@ -75,6 +75,11 @@ KNOBS: Mapping[str, Mapping[str, str]] = {
 """The files of a new cgroup and their text, by v1 controller, and for v2 under ""."""
 
 
+_ESCAPES = str.maketrans({"\\": "\\134", " ": "\\040", "\t": "\\011", "\n": "\\012", "#": "\\043"})
+
+_NO_QUOTA = {1: "-1", 2: "max"}
+"""The text of a CPU quota that is no limit, by version of the hierarchy."""
+
 _EFFECTIVE = {1: "cpuset.effective_{}", 2: "cpuset.{}.effective"}
 """The file with the CPUs, or memory nodes, in effect, by version."""
 
@@ -88,6 +93,7 @@ class CgroupFiles:
     :param kind: ``v1``, ``v2`` or ``hybrid``.
     :param cpus: the machine's; likewise *mems*, its NUMA nodes with memory.
     :ivar version: of the hierarchies with controllers, 1 or 2.
+    :ivar new: the files of a new cgroup, as in ``KNOBS``.
     """
 
     knobs = KNOBS
@@ -95,19 +101,19 @@ class CgroupFiles:
     def __init__(self, root: object, kind: str, cpus: str = "0-3", mems: str = "0") -> None:
         self.root = str(root)
         self._mems = mems
-        # The files of a new cgroup. In hybrid, v2 has no controllers.
-        self._new = dict(self.knobs)
-        if kind == "hybrid":
-            self._new[""] = {}
-        self.points: dict[str, str] = {}
-        if kind != "v2":
-            self.points |= {name: f"{self.root}/{name}" for name in self.knobs if name}
-        if kind != "v1":
-            self.points[""] = f"{self.root}/unified" if kind == "hybrid" else self.root
+        self.new = dict(self.knobs)
+        if kind == "v2":
+            self.version = 2
+            self.points = {"": self.root}
+        else:
+            self.version = 1
+            self.points = {name: f"{self.root}/{name}" for name in self.knobs if name}
+        if kind == "hybrid":  # v2 has no controllers there
+            self.points[""] = f"{self.root}/unified"
+            self.new[""] = {}
         for point in self.points.values():
             os.makedirs(point, exist_ok=True)
         self.kind = kind
-        self.version = 2 if kind == "v2" else 1
         for knob in _OF_ROOT[self.version]:
             self.put("", knob.format("cpus"), f"{cpus}\n")
             self.put("", knob.format("mems"), f"{mems}\n")
@@ -134,7 +140,7 @@ class CgroupFiles:
                 directory += "/" + part
                 if not os.path.isdir(directory):
                     os.mkdir(directory)
-                    for name, text in self._new[controller].items():
+                    for name, text in self.new[controller].items():
                         write(f"{directory}/{name}", f"{text}\n".replace(MEMS, self._mems))
         for name, value in values.items():
             self.put(path, name.replace("__", "."), value)
@@ -153,8 +159,8 @@ class CgroupFiles:
 
         :param machine: the CPUs of the root.
         """
-        for kind, whole in (("cpus", machine), ("mems", cpulist.parse(self._mems))):
-            self._settle(kind, whole)
+        self._settle("cpus", machine)
+        self._settle("mems", cpulist.parse(self._mems))
 
     def _settle(self, kind: str, whole: frozenset[int]) -> None:
         knob = _EFFECTIVE[self.version].format(kind)
@@ -176,9 +182,7 @@ class CgroupFiles:
 
 def escape(point: str) -> str:
     """Escape a path as mountinfo does."""
-    for sign in "\\ \t\n#":
-        point = point.replace(sign, f"\\{ord(sign):03o}")
-    return point
+    return point.translate(_ESCAPES)
 
 
 def write(path: str, value: str) -> None:
@@ -205,15 +209,15 @@ def files_of(resources: Mapping[str, Any], version: int) -> dict[str, str]:
     pids = part_of(resources, "pids")
     quota = cpu.get("quota", 0)
     period = cpu.get("period", 100_000)
+    limit = quota if quota > 0 else _NO_QUOTA[version]
     values: dict[str, object] = {"cpuset.cpus": cpu.get("cpus"), "cpuset.mems": cpu.get("mems")}
     if version == 2:
-        limit = quota if quota > 0 else "max"
         values["cpu.max"] = f"{limit} {period}"
         values["cpu.weight"] = weight_of_shares(cpu["shares"]) if cpu.get("shares") else None
         values["memory.max"] = "max" if memory.get("limit") == -1 else memory.get("limit")
         values["memory.low"] = memory.get("reservation")
     else:
-        values["cpu.cfs_quota_us"] = quota if quota > 0 else -1
+        values["cpu.cfs_quota_us"] = limit
         values["cpu.cfs_period_us"] = period
         values["cpu.shares"] = cpu.get("shares")
         values["memory.limit_in_bytes"] = memory.get("limit")

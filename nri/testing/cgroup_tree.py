@@ -25,11 +25,11 @@ from typing import Any, NoReturn, Self
 from nri.cgroups import cpulist, knobs, quota, units
 from nri.cgroups.cpuset import Numbers
 from nri.cgroups.knob import number
-from nri.cgroups.knob_table import TABLE
+from nri.cgroups.knob_table import BFQ_V1, TABLE
 from nri.cgroups.knob_values import DefaultWeight
 from nri.testing import machines
 from nri.testing.cgroup_files import UNLIMITED, CgroupFiles, files_of, write
-from nri.testing.pods import DRIVERS, Container, Pod, check_value, resources_of
+from nri.testing.pods import DRIVERS, Container, Pod, check_value, resources_of, resources_of_pod
 
 KINDS = ("v1", "v2", "hybrid")
 _OWN = "/system.slice/containerd.service"
@@ -66,8 +66,10 @@ class CgroupTree:
         self._base = tempfile.mkdtemp(prefix="nri-")  # short: a socket's path has at most 107 bytes
         weakref.finalize(self, shutil.rmtree, self._base, ignore_errors=True)
         top = os.path.abspath(root) if root else f"{self._base}/cgroup"
-        self._mems = frozenset(range(nodes or 1))
+        self._mems = frozenset(range(max(nodes, 1)))
         self.files = CgroupFiles(top, kind, cpus, cpulist.render(self._mems))
+        # In v1 a runtime must give CPUs to each cgroup.
+        self.files.new["cpuset"] = {**self.files.new["cpuset"], "cpuset.cpus": cpus}
         if nodes:
             self.sys = _machine(f"{self._base}/sys", cpulist.parse(cpus), nodes)
         else:
@@ -78,12 +80,15 @@ class CgroupTree:
         os.mkdir(self.run)
         self.writes: list[tuple[str, str]] = []
         self._paths: dict[str, str] = {}  # of the cgroups that have a name
+        self._names: dict[str, str] = {}  # of these paths
         self._pods: list[Pod] = []
         # In hybrid, v2 may lie inside a mount of v1.
         self._mounts = sorted(self.files.points.values(), key=len, reverse=True)
         self._refusals: dict[str, int] = {}
         self._lacking: list[str] = []
-        self._memberships = {"/proc/self/cgroup": _OWN, "/proc/1/cgroup": "/init.scope"}
+        self._files = {"/proc/self/mountinfo": self.mountinfo}  # each in place of another one
+        self._put_process("self", _OWN)
+        self._put_process("1", "/init.scope")
         self._undone = ExitStack()
 
     def __enter__(self) -> Self:
@@ -125,7 +130,7 @@ class CgroupTree:
                 f"{self.driver!r}"
             )
         if pod.kubelet:
-            self._make(pod, "pod", pod.cgroup, resources_of(pod))
+            self._make(pod, "pod", pod.cgroup, resources_of_pod(pod))
         if isinstance(owner, Pod) and pod.profile.has_pods:
             self._make(pod, "sandbox", pod.sandbox_cgroup, {}, pod.pid)
         for container in owner.members:
@@ -138,11 +143,6 @@ class CgroupTree:
     def make(self, path: str) -> None:
         """Make a cgroup that belongs to no pod, and those above it; *path* is the one below the mount."""
         self.files.make(path)
-        if self.kind != "v2":  # there a runtime must give CPUs to each
-            parts = path.split("/")
-            for depth in range(2, len(parts) + 1):
-                if not self.files.get("/".join(parts[:depth]), "cpuset.cpus"):
-                    self.files.put("/".join(parts[:depth]), "cpuset.cpus", f"{self.cpus}\n")
         self._settle()
 
     def remove(self, cgroup: str) -> None:
@@ -198,10 +198,11 @@ class CgroupTree:
             raise ValueError(
                 f"there are two cgroups {name!r} in this tree: {self._paths[name]} and {path}"
             )
+        self._names.setdefault(path, name)
         for knob, text in files_of(resources, self.files.version).items():
             self.files.put(path, knob, f"{text}\n")
         if pid:
-            self._memberships[f"/proc/{pid}/cgroup"] = path
+            self._put_process(str(pid), path)
             if self.kind == "v2":
                 self.files.put(path, "cgroup.procs", f"{pid}\n")
                 self.files.put(path, "cgroup.events", "populated 1\nfrozen 0\n")
@@ -240,19 +241,19 @@ class CgroupTree:
     # As the kernel
 
     def _locate(self, path: str) -> str:
-        if path == "/proc/self/mountinfo":
-            return self.mountinfo
         if path.startswith("/sys/devices/"):
             return self.sys + path.removeprefix("/sys")
-        if path not in self._memberships:
-            return path
+        return self._files.get(path, path)
+
+    def _put_process(self, pid: str, cgroup: str) -> None:
+        """Put a process into a cgroup of all hierarchies."""
         lines = []
         for index, name in enumerate(self.files.points, start=1):
             hierarchy = index if name else 0
-            lines.append(f"{hierarchy}:{name}:{self._memberships[path]}\n")
-        file = f"{self._base}/membership"
+            lines.append(f"{hierarchy}:{name}:{cgroup}\n")
+        file = f"{self._base}/process-{pid}"
         write(file, "".join(lines))
-        return file
+        self._files[f"/proc/{pid}/cgroup"] = file
 
     def _write(self, path: str, data: bytes) -> int:
         mount = self._mount_of(path)
@@ -262,7 +263,8 @@ class CgroupTree:
             return 0  # such a write does not reach the file's parser
         directory, knob = os.path.split(path)
         text = data.decode("ascii")
-        name = f"{self._name_of(directory.removeprefix(mount))}/{knob}"
+        below = directory.removeprefix(mount)
+        name = f"{self._names.get(below, below)}/{knob}"
         if self._refusals.get(name):
             _refuse(self._refusals[name])
         version = 2 if mount == self.files.points.get("") else 1
@@ -276,13 +278,6 @@ class CgroupTree:
             if path.startswith(f"{mount}/"):
                 return mount
         return ""
-
-    def _name_of(self, below: str) -> str:
-        """Return the name of a cgroup, or its path if it has none."""
-        for name, place in self._paths.items():
-            if place == below:
-                return name
-        return below
 
     # The effect of a write, by the table of knobs. It is refused with EINVAL if its text is no value of a knob, or a
     # quota is below the burst, and with ERANGE or EINVAL if a CPU does not exist. A file that is not in the table
@@ -309,10 +304,10 @@ class CgroupTree:
             _refuse(errno.EINVAL)
         if file == _BURST[version]:
             _check_burst(item, _quota(directory, version))
-        if file == "cpu.shares":
+        if file in ("cpu.shares", BFQ_V1):
             return text
         if isinstance(values, DefaultWeight):
-            return f"default {item}" if version == 2 else text
+            return f"default {item}"
         if values.word(item) == "-1":
             return UNLIMITED
         return values.word(values.stored(item))
@@ -343,15 +338,16 @@ def _refuse(number: int) -> NoReturn:
 
 
 def _bandwidth(directory: str, version: int, file: str, text: str) -> str:
-    new = _quota(directory, version)
-    if version == 2:
-        first, *rest = text.split()
-        new.quota_us = None if first == "max" else number(first)
-        new.period_us = number(rest[0]) if rest else new.period_us
-    elif file == quota.PERIOD_V1:
-        new.period_us = number(text)
+    values = quota.CPU_MAX.files[version].values
+    limit, period = values.word(_quota(directory, version)).split("/")
+    if file == quota.PERIOD_V1:
+        period = text
+    elif version == 1:
+        limit = str(max(number(text), -1))
     else:
-        new.quota_us = None if number(text) < 0 else number(text)
+        limit, *others = text.split()
+        period = [*others, period][0]  # without another one it stays
+    new = values.parse(f"{limit} {period}")
     if not quota.CPU_MAX.values.accepts(new):
         _refuse(errno.EINVAL)
     burst = knobs.read_optional(f"{directory}/{_BURST[version]}")

@@ -216,8 +216,8 @@ class Trial:
     :ivar path: the executable's, absolute; ``type`` is its name.
     :ivar timeout: seconds for each run.
     :ivar fault: why an ordinary ``create`` is not answered; then nothing else is tried.
-    :ivar life: each state with the output for its request, in the order of a life.
-    :ivar results: each state whose request was answered, with its result.
+    :ivar results: each state whose request was answered, with its result, in the order of a life.
+    :ivar unanswered: each other one, with what is wrong.
     :ivar last: the process of the last run.
     """
 
@@ -239,7 +239,7 @@ class Trial:
         self._numbers = itertools.count(1)
         self.last = _Watched(0)
         self.fault: BrokenRuleError | None = None
-        self.life: dict[str, Output] = {}
+        self.unanswered: dict[str, BrokenRuleError] = {}
         self.results: dict[str, dict[str, Any]] = {}
         try:
             self.answer(self.request(State.CREATE))
@@ -247,10 +247,11 @@ class Trial:
             self.fault = error
             return
         container = self.new_id()
-        self.life = {state: self.invoke(self.request(state, container)) for state in STATES}
-        for state, output in self.life.items():
-            with suppress(BrokenRuleError):
-                self.results[state] = result_of(output)
+        for state in STATES:
+            try:
+                self.results[state] = self.answer(self.request(state, container))
+            except BrokenRuleError as error:
+                self.unanswered[state] = error
 
     def new_id(self) -> str:
         """Return an id that no other request has. A given request keeps its own."""
@@ -427,11 +428,8 @@ def _changes(trial: Trial) -> None:
 
 @_rule("every-state", "states", "Every state of the contract is answered")
 def _every_state(trial: Trial) -> None:
-    for state, output in trial.life.items():
-        try:
-            result_of(output)
-        except BrokenRuleError as error:
-            raise BrokenRuleError(f"{error.expected}, in answer to {state}", error.found) from None
+    for state, error in trial.unanswered.items():
+        raise BrokenRuleError(f"{error.expected}, in answer to {state}", error.found)
 
 
 @_rule(

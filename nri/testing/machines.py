@@ -41,35 +41,34 @@ def make(  # noqa: PLR0913 - a key each
     :param capacities: for each core, on arm64.
     """
     big = packages * nodes * caches * cores
-    siblings = []
+    end = big * threads
+    siblings: list[Set] = []
     for number in range(big):
-        siblings.append([number + big * thread for thread in range(threads)])
-
-    siblings += [[big * threads + atom] for atom in range(atoms)]
+        siblings.append(frozenset(range(number, end, big)))
+    for atom in range(end, end + atoms):
+        siblings.append(frozenset({atom}))
     every = frozenset[int]().union(*siblings)
     online = every - frozenset(offline)
     cpu = sys / "devices/system/cpu"
     _write(cpu / "online", render_cpus(online))
     _write(cpu / "present", render_cpus(every))
     _write(cpu / "isolated", isolated)
-    on_cache = [siblings[at : at + cores] for at in range(0, big, cores)]
-    on_cache[-1] = on_cache[-1] + siblings[big:]
-    groups = [frozenset[int]().union(*group) for group in on_cache]
+    groups = _joined(siblings[:big], cores)
+    groups[-1] = groups[-1].union(*siblings[big:])
     per_node = _joined(groups, caches)
-    domains = {"topology/package_cpus_list": _joined(groups, caches * nodes)}
+    _write_each(cpu, "topology/core_cpus_list", siblings, online)
+    _write_each(cpu, "topology/package_cpus_list", _joined(per_node, nodes), online)
+    _write_each(cpu, "cache/index2/shared_cpu_list", siblings, online)
     if has_l3:
-        domains["cache/index3/shared_cpu_list"] = groups
-    for core in siblings:
-        _write_core(cpu, online.intersection(core), domains, online)
+        _write_each(cpu, "cache/index3/shared_cpu_list", groups, online)
     for number, capacity in enumerate(capacities):
         for member in online.intersection(siblings[number]):
             _write(cpu / f"cpu{member}/cpu_capacity", str(capacity))
     per_node += [frozenset()] * bare_nodes
     _write_nodes(sys / "devices/system/node", per_node, nodes, online, without_memory)
     if atoms:
-        _write(sys / "devices/cpu_core/cpus", render_cpus(online & {*range(big * threads)}))
-        small = range(big * threads, big * threads + atoms)
-        _write(sys / "devices/cpu_atom/cpus", render_cpus(online.intersection(small)))
+        _write(sys / "devices/cpu_core/cpus", render_cpus(online.intersection(range(end))))
+        _write(sys / "devices/cpu_atom/cpus", render_cpus(online.difference(range(end))))
     return str(sys)
 
 
@@ -79,19 +78,12 @@ def _joined(groups: list[Set], size: int) -> list[Set]:
     return [frozenset[int]().union(*groups[at : at + size]) for at in starts]
 
 
-def _write_core(cpu: Path, core: Set, domains: dict[str, list[Set]], online: Set) -> None:
-    """Write the files of the CPUs of a core.
-
-    :param core: those that are online.
-    :param domains: the sets of CPUs for each file, one of which has the core.
-    """
-    for member in core:
-        place = cpu / f"cpu{member}"
-        _write(place / "topology/core_cpus_list", render_cpus(core))
-        _write(place / "cache/index2/shared_cpu_list", render_cpus(core))
-        for name, sets in domains.items():
-            (own,) = [cpus for cpus in sets if member in cpus]
-            _write(place / name, render_cpus(own & online))
+def _write_each(cpu: Path, file: str, domains: list[Set], online: Set) -> None:
+    """Write a file of each CPU that is online, with the CPUs of its domain."""
+    for domain in domains:
+        own = domain & online
+        for member in own:
+            _write(cpu / f"cpu{member}/{file}", render_cpus(own))
 
 
 def _write_nodes(

@@ -26,6 +26,11 @@ from nri.types.v1 import STATES, Request, Result
 
 QOS = ("guaranteed", "burstable", "besteffort")
 DRIVERS = ("cgroupfs", "systemd")
+_CLASSES = {
+    "guaranteed": ["kubepods"],
+    "burstable": ["kubepods", "burstable"],
+    "besteffort": ["kubepods", "besteffort"],
+}
 OOM_SCORES = {"guaranteed": -997, "burstable": 999, "besteffort": 1000}
 """The OOM score adjustment that the kubelet gives to containers, by QoS class.
 
@@ -77,6 +82,7 @@ class Pod(_Subject):
 
     kind = "pod"
     subject = "sandbox"
+    called = "a pod's sandbox"
 
     def __init__(  # noqa: PLR0913 - a key each
         self,
@@ -124,6 +130,11 @@ class Pod(_Subject):
     def members(self) -> list[Container]:
         """The containers that are meant by the pod."""
         return self.containers
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The states that a plugin gets for the sandbox."""
+        return self.profile.pod_states
 
     @property
     def cgroups_path(self) -> str:
@@ -189,7 +200,7 @@ class Pod(_Subject):
         is_systemd = self.cgroup_driver == "systemd"
         if not self.kubelet:
             return self.profile.parent[is_systemd]
-        classes = ["kubepods"] if self.qos == "guaranteed" else ["kubepods", self.qos]
+        classes = _CLASSES[self.qos]
         if is_systemd:
             return f"{'-'.join(classes)}-pod{self.uid.replace('-', '_')}.slice"
         return f"/{'/'.join(classes)}/pod{self.uid}"
@@ -200,10 +211,12 @@ class Container(_Subject):
 
     :ivar resources: its ``linux.resources`` where they are not the recorded ones; a test may change it.
     :ivar annotations: its own annotations.
+    :ivar cgroups_path: the cgroupsPath in its requests; "" if runc, crun or nri-runc was given none.
     """
 
     kind = "container"
     subject = "container"
+    called = "a container"
 
     def __init__(
         self,
@@ -223,13 +236,14 @@ class Container(_Subject):
         self.adjustable: dict[str, Any] = {}  # for setup
         self.id = made_up("container", pod.namespace, pod.name, name)
         first = pod.pid + 1
-        self._has_path = pod.runtime not in ("runc", "crun", "nri-runc")
-        if not self._has_path:
+        path = pod.path_of(self.id)
+        if pod.runtime in ("runc", "crun", "nri-runc"):
             self.id = name  # a person names it
+            path = ""
             # Without a cgroupsPath the pid must be one that Linux can give: the highest.
             first = MAX_PID - 99
         self.pid = pid or first + len(pod.containers)
-        self._given_path = cgroups_path
+        self.cgroups_path = path if cgroups_path is None else cgroups_path
 
     def __repr__(self) -> str:
         return f"Container({self.name!r}, pod={self.pod.name!r}, runtime={self.pod.runtime!r})"
@@ -240,11 +254,9 @@ class Container(_Subject):
         return [self]
 
     @property
-    def cgroups_path(self) -> str:
-        """The cgroupsPath in its requests; "" if runc, crun or nri-runc was given none."""
-        if self._given_path is not None:
-            return self._given_path
-        return self.pod.path_of(self.id) if self._has_path else ""
+    def states(self) -> tuple[str, ...]:
+        """The states that a plugin gets for a container."""
+        return self.pod.profile.states
 
     @property
     def cgroup(self) -> str:
@@ -301,15 +313,10 @@ def _value(owner: Pod | Container, state: str, resources: dict[str, Any]) -> dic
 
 def _check_state(owner: Pod | Container, state: str) -> None:
     """Raise ValueError if the runtime sends no request of this state."""
-    states = owner.pod.profile.states
-    subject = "a container"
-    if isinstance(owner, Pod):
-        states = owner.profile.pod_states
-        subject = "a pod's sandbox"
-    if state not in states:
-        sends = ", ".join(states) or "none"
+    if state not in owner.states:
+        sends = ", ".join(owner.states) or "none"
         raise ValueError(
-            f"{owner.pod.runtime} sends no {state!r} about {subject}: it sends {sends}"
+            f"{owner.pod.runtime} sends no {state!r} about {owner.called}: it sends {sends}"
         )
 
 
@@ -338,11 +345,14 @@ def default_resources(pod: Pod) -> dict[str, Any]:
     return resources
 
 
-def resources_of(owner: Pod | Container) -> dict[str, Any]:
-    """Return the ``linux.resources`` of a container; of a pod those that the kubelet sets for its cgroup."""
-    if isinstance(owner, Container):
-        return {**default_resources(owner.pod), **owner.resources}
-    share = share_of_pod(owner)
+def resources_of(container: Container) -> dict[str, Any]:
+    """Return the ``linux.resources`` of a container."""
+    return {**default_resources(container.pod), **container.resources}
+
+
+def resources_of_pod(pod: Pod) -> dict[str, Any]:
+    """Return the ``linux.resources`` that the kubelet sets for a pod's cgroup."""
+    share = share_of_pod(pod)
     cpu = {
         "shares": share["cpu-shares"],
         "quota": share["cpu-quota"],
@@ -356,13 +366,10 @@ def _template(owner: Pod | Container, state: str) -> dict[str, Any]:
     pod = owner.pod
     name = f"{pod.profile.recordings}.{owner.kind}-{state}"
     before = recorded(name)
-    text = text_of(name)
-    if sandbox := before.get("sandboxID"):
-        text = text.replace(sandbox, pod.id)
-    text = re.sub(r"/proc/[0-9]+/", f"/proc/{pod.pid}/", text.replace(before["id"], owner.id))
+    text = text_of(name).replace(before["id"], owner.id)
+    text = text.replace(before.get("sandboxID", before["id"]), pod.id)
+    text = re.sub(r"/proc/[0-9]+/", f"/proc/{pod.pid}/", text)
     value: dict[str, Any] = gojson.loads(text)  # type: ignore[assignment] # each file has an object
-    for key in ("conf", "results"):
-        value.pop(key, None)
     value["state"] = state
     value["id"] = owner.id
     if "pid" in value:
@@ -374,9 +381,7 @@ def _template(owner: Pod | Container, state: str) -> dict[str, Any]:
 
 
 def _labels(pod: Pod, before: dict[str, str]) -> dict[str, str]:
-    labels = pod.labels | _without(before, SAMPLE_LABELS)
-    if pod.runtime.startswith("cri-o"):
-        labels.pop("io.cri-containerd.kind", None)
+    labels = pod.labels | _without(before, SAMPLE_LABELS | pod.profile.lacks)
     if pod.kubelet:
         labels["io.kubernetes.pod.name"] = pod.name
         labels["io.kubernetes.pod.namespace"] = pod.namespace
@@ -393,7 +398,7 @@ def _runtime_annotations(owner: Pod | Container, before: dict[str, str]) -> dict
         annotations = _without(of_kubelet, SAMPLE_ANNOTATIONS) | annotations
         _put_over(annotations, _share(pod))
     _put_over(annotations, _values(owner))
-    if pod.runtime.startswith("cri-o"):
+    if pod.profile.lacks:
         annotations = _without(annotations, [key for key in annotations if key.startswith(_CRI)])
         if isinstance(owner, Container):
             annotations["io.kubernetes.container.name"] = owner.name
@@ -531,6 +536,8 @@ class RequestProfile(NamedTuple):
     """The annotations of pod and container that a container's request has: ``all``, or ``none``."""
     parent: tuple[str, str] = ("/kubepods", "system.slice")
     """The cgroup above the container's without a kubelet: a path, and a slice."""
+    lacks: frozenset[str] = frozenset()
+    """Labels of the recorded requests that it does not have; nor has it containerd's annotations then."""
 
     @property
     def has_pods(self) -> bool:
@@ -554,6 +561,7 @@ PROFILES = {
         pod_states=_ENDS,
         unit="crio",
         in_cgroupfs="crio-",
+        lacks=frozenset({"io.cri-containerd.kind"}),
     ),
     "podman": RequestProfile(
         "hook/podman",

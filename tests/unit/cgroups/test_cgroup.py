@@ -17,8 +17,8 @@ def test_missing_cgroup_is_reported(tree: Tree) -> None:
     for path, container, reason in (
         ("/x/y", "abc", "cgroupsPath '/x/y': .*/x/y does not exist"),
         ("/file", "abc", "cgroupsPath '/file': .*/file does not exist"),
-        ("", "abc", "container 'abc': no cgroupsPath was given, and no pid was given"),
-        ("", "", "process 0: no cgroupsPath was given, and no pid was given"),
+        ("", "abc", "container 'abc': no cgroupsPath was given, and no pid was given .*"),
+        ("", "", "process 0: no cgroupsPath was given, and no pid was given .*"),
     ):
         with pytest.raises(GoneError, match=f"^no cpu cgroup for {reason}$"):
             tree.cgroup(path, container=container).cpu_quota()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from nri.cgroups import KnobValueError, Quota
 from nri.cgroups.cpulist import render
 from nri.cgroups.cpuset import Numbers
-from nri.cgroups.knob import Values, check
+from nri.cgroups.knob import Limits, Values, check
 from nri.cgroups.knob_table import TABLE, find
 from nri.cgroups.knob_values import Flag
 from nri.cgroups.quota import Quotas
@@ -19,7 +19,7 @@ QUOTAS = [Quota(999, 1000), Quota(1000, 999), Quota(1000, 1_000_001), Quota(2**4
 
 def examples(values: Values) -> tuple[list[Any], list[Any]]:
     """Values that a knob takes, up to its bounds, and others."""
-    low, high, none = values.low, values.high, values.none
+    low, high = values.low, values.high
     if isinstance(values, Flag):
         return [True, False], [0, 1, None]
     if isinstance(values, Quotas):
@@ -32,7 +32,8 @@ def examples(values: Values) -> tuple[list[Any], list[Any]]:
     if isinstance(values, Numbers):
         sets = [frozenset({-1}), frozenset({high + 1}), frozenset({"0"}), frozenset({True})]
         return [frozenset(), frozenset({0, high})], [{0}, [0], "0", None, *sets]
-    limits: list[Any] = [None] if none else []
+    is_limit = isinstance(values, Limits)
+    limits: list[Any] = [None] if is_limit else []
     return [low, high, *limits], [
         low - 1,
         high + 1,
@@ -40,7 +41,7 @@ def examples(values: Values) -> tuple[list[Any], list[Any]]:
         "100",
         1.0,
         {"default": 100},
-        *([] if none else [None]),
+        *([] if is_limit else [None]),
     ]
 
 
@@ -92,8 +93,8 @@ def test_a_name_of_v1_is_answered_with_the_one_of_v2() -> None:
 CPUS = Numbers("CPUs", 8191)
 
 
-def of_bytes(version: int, step: int) -> Values:
-    return Values(none={1: "-1", 2: "max"}[version], step=step)
+def of_bytes(version: int, step: int) -> Limits:
+    return Limits({1: "-1", 2: "max"}[version], step=step)
 
 
 @given(
@@ -106,7 +107,7 @@ def of_bytes(version: int, step: int) -> Values:
 def test_a_value_is_read_as_it_was_written(
     count: int | None, limit: int | None, version: int, step: int, cpus: frozenset[int]
 ) -> None:
-    counted, memory = Values(0, 4194304, "max"), of_bytes(version, step)
+    counted, memory = Limits("max", 0, 4194304), of_bytes(version, step)
     assert counted.parse(counted.word(count)) == count
     assert memory.same(memory.parse(memory.word(limit)), limit)
     assert limit is None or not memory.same(limit, limit + step)

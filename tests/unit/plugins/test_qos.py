@@ -324,6 +324,16 @@ def test_value_of_a_pod_that_the_kernel_refuses_is_a_refusal(
     assert "memory.max" in result.error
 
 
+def test_kernel_refuses_the_second_file_of_a_knob_as_the_first(tmp_path: Path) -> None:
+    v1 = QoSNode(tmp_path, "v1")
+    v1.fine("setup")
+    v1.tree.put("web/cpu.cfs_period_us", "50000")
+    v1.tree.refuse("web/cpu.cfs_quota_us", errno.EBUSY)
+    result = v1.web("create", annotations=batch(web={"limits": amount(100, "1Gi")}))
+    assert "'100000' was written to" in result.error
+    assert result.refused
+
+
 QUANTITIES: dict[object, int] = {
     0: 0,
     7: 7,
