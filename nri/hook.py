@@ -13,7 +13,6 @@ A valid command line is parsed here, without click; click, which has the same op
 
 from __future__ import annotations
 
-import errno
 import os
 import select
 
@@ -26,14 +25,14 @@ from nri.node.record import claim, forget_file
 from nri.node.short_lived import Known, ShortHost, facts_in
 from nri.places import in_record
 from nri.process.deadline import Deadline, end_by_sigint
-from nri.process.reporter import Reporter, descriptor
+from nri.process.reporter import Reporter
 from nri.types import DecodeError
 from nri.types.v1 import STATES, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, BinaryIO, TextIO
+    from typing import Any, TextIO
 
 DEFAULT_DEADLINE = 8.0
 """Seconds for the whole hook. Configurations of podman and CRI-O usually kill a hook after 10."""
@@ -130,45 +129,38 @@ def main(arguments: Arguments, started: float) -> int:
 
     :param started: when the process started, a time of ``time.monotonic``.
     """
-    import io
     import sys
 
     end_by_sigint()
-    stdin = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()
+    stdin = 0
+    if sys.stdin is None:  # the descriptor is closed, and may come to stand for another file
+        stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     hook = _Hook(
-        arguments,
-        Reporter(sys.stderr, program="nri hook"),
-        Deadline(arguments.deadline, started),
-        has_own_process=True,
+        arguments, Reporter(sys.stderr, program="nri hook"), Deadline(arguments.deadline, started)
     )
     hook.deadline.enforce(hook.fail)
     return hook.run(stdin)
 
 
-def run(arguments: Arguments, stdin: BinaryIO, stderr: TextIO | None) -> int:
+def run(arguments: Arguments, stdin: int, stderr: TextIO | None) -> int:
     """Run the chain for the container on ``stdin``; return the exit status: 0, or 1 with the reason on ``stderr``.
+
+    :param stdin: a descriptor.
 
     This changes the working directory and umask of the process.
     """
-    return _Hook(
-        arguments,
-        Reporter(stderr, program="nri hook"),
-        Deadline(arguments.deadline),
-        has_own_process=False,
-    ).run(stdin)
+    hook = _Hook(arguments, Reporter(stderr, program="nri hook"), Deadline(arguments.deadline))
+    return hook.run(stdin)
 
 
 class _Hook:
-    def __init__(
-        self, arguments: Arguments, reporter: Reporter, deadline: Deadline, *, has_own_process: bool
-    ) -> None:
+    def __init__(self, arguments: Arguments, reporter: Reporter, deadline: Deadline) -> None:
         self._arguments = arguments
         self._reporter = reporter
         self.deadline = deadline
-        self._has_own_process = has_own_process
         self._name = ""
 
-    def run(self, stdin: BinaryIO) -> int:
+    def run(self, stdin: int) -> int:
         """As ``run``."""
         if not self._arguments.site.check_owner:
             self._reporter.write(f"nri: warning: {trust.UNCHECKED} (--no-check-owner)")
@@ -189,7 +181,7 @@ class _Hook:
             self._reporter.write(f"{prefix}{reason}")
             prefix = ""
 
-    def _run(self, stdin: BinaryIO) -> None:
+    def _run(self, stdin: int) -> None:
         arguments = self._arguments
         deadline = self.deadline
         if arguments.log_file:
@@ -201,7 +193,6 @@ class _Hook:
             site,
             deadline,
             lambda line: self._reporter.write(f"nri: {line}"),
-            has_own_process=self._has_own_process,
             sends_setup=arguments.record != "",
         )
         if arguments.state == State.CREATE and not host.sends_setup:
@@ -229,7 +220,7 @@ class _Hook:
         deadline = self.deadline
         deadline.doing = f"it was reading {state.bundle}/config.json"
         about = request(arguments.state, state.id, state.spec(), state.pid)
-        if self._has_own_process and not arguments.record:  # else nri-runc has the lock
+        if not arguments.record:  # else nri-runc has the lock
             deadline.doing = "it was waiting for another hook of this container"
             claim(arguments.site.record_dir, name, waits=True)
         container = Known(path, about, facts_in(path, host.note))
@@ -239,23 +230,16 @@ class _Hook:
 # The container's state on the hook's stdin, which is polled: it cannot block the hook beyond its deadline.
 
 
-def read_state(stdin: BinaryIO, deadline: Deadline) -> bytes:
-    """Return the bytes on ``stdin``, at most a little more than a state may have.
+def read_state(fd: int, deadline: Deadline) -> bytes:
+    """Return the bytes on a descriptor, at most a little more than a state may have.
 
     :raises NRIError: if it cannot be read, or is still open at the deadline.
     """
-    fd = descriptor(stdin)
     try:
-        if fd < 0:
-            document = stdin.read(MAX_STATE + 1)
-        else:
-            document = _read(fd, deadline)
-        if document is None:  # non-blocking, and empty
-            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return _read(fd, deadline)
     except OSError as error:
         reason = f"the container's state on stdin: cannot be read: {error.strerror}"
         raise DecodeError(f"{reason}; {EXPECTED}") from None
-    return document
 
 
 def _read(fd: int, deadline: Deadline) -> bytes:

@@ -6,6 +6,7 @@ path, optionally a pid of 64 bits, and optionally annotations that are strings. 
 from __future__ import annotations
 
 import io
+import os
 
 from nri.hook import Arguments, run
 from nri.types import DecodeError, gojson
@@ -20,7 +21,12 @@ def check(data: bytes) -> None:
         "create", conf_dir="", conf_file=NOWHERE, record_dir="", bin_dirs=[NOWHERE]
     )
     stderr = io.StringIO()
-    status = run(arguments, io.BytesIO(data), stderr)
+    stdin = os.memfd_create("state", os.MFD_CLOEXEC)
+    try:
+        os.pwrite(stdin, data, 0)
+        status = run(arguments, stdin, stderr)
+    finally:
+        os.close(stdin)
     lines = stderr.getvalue().split("\n")
     assert (status, lines == [""]) == ((0, True) if _is_good(data) else (1, False)), (
         f"{status}: {lines}"

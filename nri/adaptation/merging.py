@@ -236,7 +236,7 @@ def _fill(message: Any, merge: Merge) -> None:
         elif rule.kind == ADDED:
             target.extend(value)
         else:
-            put(message, path, value)
+            _put(message, path, rule, value)
             if path.startswith("linux.rdt."):
                 message.linux.rdt.remove = path == "linux.rdt.remove"
 
@@ -252,10 +252,15 @@ def _show(container: api.Container, path: str, rule: MergeRule, given: Any) -> N
         _show_entries(shown, path, rule, given)
     elif rule.kind == ADDED:
         shown.extend(given)
-    elif rule.kind == COMMAND and given[0] == "":
-        put(container, path, given[1:])
     else:
-        put(container, path, given)
+        _put(container, path, rule, given)
+
+
+def _put(message: Any, path: str, rule: MergeRule, value: Any) -> None:
+    """Set a field as a whole; the empty word that takes a command line over is no part of it."""
+    if rule.kind == COMMAND and value[0] == "":
+        value = value[1:]
+    put(message, path, value)
 
 
 def _show_entries(shown: Any, path: str, rule: MergeRule, given: Any) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from nri.adjust.fields import is_removal, walk
+from nri.adjust.fields import entries, walk
 from nri.adjust.merging import ADDED, BY_ENTRIES, MAP, VALUE
 from nri.types.jsonobject import below, elements, joined, mismatch
 
@@ -37,11 +37,26 @@ def apply(config: dict[str, Any], adjust: dict[str, Any]) -> None:
     for field, value in walk(adjust):
         if field.kind != VALUE and not value:
             continue
+        asked: Any = value
+        if field.kind in BY_ENTRIES:
+            asked = Wanted(entries(field, value))
         own_way = _OWN_WAYS.get(field.name)
         if own_way is not None:
-            own_way(config, value)
+            own_way(config, asked)
         else:
-            _apply_field(config, field, value)
+            _apply_field(config, field, asked)
+
+
+class Wanted:
+    """What a field by entries asks for.
+
+    :ivar mentioned: the names of the entries that are set or removed.
+    :ivar new: those that are set, by their names.
+    """
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        self.mentioned = [name for name, _ in pairs]
+        self.new = {name: item for name, item in pairs if item is not None}
 
 
 def apply_resources(resources: dict[str, Any], wanted: dict[str, Any]) -> None:
@@ -70,9 +85,21 @@ def _apply_field(config: dict[str, Any], field: AdjustField, value: Any) -> None
         parent[name] = value
 
 
-def _apply_environment(config: dict[str, Any], wanted: dict[str, str | None]) -> None:
+def _apply_environment(config: dict[str, Any], wanted: Wanted) -> None:
+    """Apply variables; one that is set again keeps its place."""
     process = below(config, "process")
-    process["env"] = _environment(elements(process, "env", "process"), wanted)
+    mentioned = set(wanted.mentioned)
+    left = dict(wanted.new)
+    environment = []
+    for variable in elements(process, "env", "process"):
+        name = str(variable).partition("=")[0]
+        if name in left:
+            environment.append(f"{name}={left.pop(name)}")
+        elif name not in mentioned:
+            environment.append(variable)
+    for name, value in left.items():
+        environment.append(f"{name}={value}")
+    process["env"] = environment
 
 
 def _apply_args(config: dict[str, Any], wanted: list[str]) -> None:
@@ -100,29 +127,28 @@ def _leave(config: dict[str, Any], value: Any) -> None:
     """Do nothing: an OCI configuration does not have the field."""
 
 
-def _apply_devices(config: dict[str, Any], devices: list[dict[str, Any]]) -> None:
+def _apply_devices(config: dict[str, Any], wanted: Wanted) -> None:
     """Apply devices, and the rules by which the container may use them, before those that are asked for."""
     linux = below(config, "linux")
-    linux["devices"] = _by_key(elements(linux, "devices", "linux"), devices, "path")
+    linux["devices"] = _by_key(elements(linux, "devices", "linux"), wanted, "path")
     rules = []
-    for device in devices:
-        if not is_removal(device) and device["type"] != "p":
+    for device in wanted.new.values():
+        if device["type"] != "p":
             rules.append(_rule(device))
     if rules:
         resources = below(linux, "resources", "linux")
         resources["devices"] = [*elements(resources, "devices", "linux.resources"), *rules]
 
 
-def _apply_mounts(config: dict[str, Any], wanted: dict[str, Any]) -> None:
-    changed = {clean(key.removeprefix("-")) for key in wanted}
+def _apply_mounts(config: dict[str, Any], wanted: Wanted) -> None:
+    changed = set(map(clean, wanted.mentioned))
     mounts = []
     for mount in elements(config, "mounts"):
         if clean(_destination(mount)) not in changed:
             mounts.append(mount)
-    for destination, mount in wanted.items():
-        if mount is not None:
-            mounts.append({"destination": destination, **mount})
-            _propagate(config, mount.get("options", []))
+    for destination, mount in wanted.new.items():
+        mounts.append({"destination": destination, **mount})
+        _propagate(config, mount.get("options", []))
     config["mounts"] = sorted(mounts, key=_depth)
 
 
@@ -140,50 +166,23 @@ def _propagate(config: dict[str, Any], options: list[str]) -> None:
             linux["rootfsPropagation"] = "rslave"
 
 
-def _environment(variables: list[Any], wanted: dict[str, str | None]) -> list[Any]:
-    """Return ``process.env``: a variable that is set again keeps its place."""
-    left: dict[str, str] = {}
-    mentioned = set()
-    for key, value in wanted.items():
-        if value is None:
-            mentioned.add(key.removeprefix("-"))
-        else:
-            mentioned.add(key)
-            left[key] = value
-    environment = []
-    for variable in variables:
-        name = str(variable).partition("=")[0]
-        if name not in mentioned:
-            environment.append(variable)
-        elif name in left:
-            environment.append(f"{name}={left.pop(name)}")
-    for name, value in left.items():
-        environment.append(f"{name}={value}")
-    return environment
+def _change_entries(there: dict[str, Any], wanted: Wanted) -> None:
+    for name in wanted.mentioned:
+        there.pop(name, None)
+    there.update(wanted.new)
 
 
-def _change_entries(entries: dict[str, Any], wanted: dict[str, Any]) -> None:
-    for name, item in wanted.items():
-        if item is None:
-            entries.pop(name.removeprefix("-"), None)
-    for name, item in wanted.items():
-        if item is not None:
-            entries[name] = item
-
-
-def _by_key(existing: list[Any], wanted: list[Any], key: str) -> list[Any]:
-    """Return the elements of both lists; one of *wanted* replaces or removes that with its key."""
-    mentioned = [item[key] for item in wanted]  # no set: a key of the configuration may be an array
+def _by_key(existing: list[Any], wanted: Wanted, key: str) -> list[Any]:
+    """Return the elements of a list, and those that are wanted, which replace or remove the ones with their keys."""
     kept = []
     for item in existing:
-        is_mentioned = isinstance(item, dict) and item.get(key) in mentioned
+        is_mentioned = isinstance(item, dict) and item.get(key) in wanted.mentioned
         if not is_mentioned:
             kept.append(item)
-    for item in wanted:
-        if not is_removal(item):
-            new = {**item}
-            new.pop("remove", None)
-            kept.append(new)
+    for item in wanted.new.values():
+        new = {**item}
+        new.pop("remove", None)
+        kept.append(new)
     return kept
 
 

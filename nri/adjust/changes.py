@@ -11,7 +11,7 @@ from __future__ import annotations
 from nri.adjust.apply import apply, apply_resources
 from nri.adjust.document import read_adjust, read_updates
 from nri.adjust.fields import FIELDS, NEVER, UPDATED_BY_NRI, UPDATED_BY_OCI, document, entries, walk
-from nri.adjust.merging import BY_ENTRIES, Conflict, Merge
+from nri.adjust.merging import Conflict, Merge
 from nri.errors import NRIError
 from nri.types import gojson
 from nri.types.v1 import EXTENSIONS, State
@@ -49,7 +49,7 @@ class Changes:
 
     :param abilities: the abilities of the runtime.
     :param config: for ``setup``: the container's OCI configuration, which is not changed, or a function that makes it
-        when the first plugin is about to run.
+        when the first plugin is about to run; by default an empty one.
     :ivar adjust: for ``setup``: the plugins' adjustments, put together.
     :ivar updates: updates by the id of the container, put together, in the order of their first mention.
     :ivar ignored: updates with ``ignoreFailure`` that were in conflict, and dropped; a line for each.
@@ -58,7 +58,7 @@ class Changes:
     def __init__(
         self,
         abilities: Abilities,
-        config: dict[str, Any] | Callable[[], dict[str, Any]] | None = None,
+        config: dict[str, Any] | Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self.abilities = abilities
         self._given = config
@@ -67,7 +67,6 @@ class Changes:
         self.updates: dict[str, dict[str, Any]] = {}
         self.ignored: list[str] = []
         self._path_by = ""  # the plugin whose cgroupsPath, not below adjust, was the last one
-        self._takes_command = False  # a plugin's args begin with an empty word
         self._merge = Merge(_NAMES)
         self._merges: dict[str, Merge] = {}  # of updates, by the id of the container
         self._asked_by_pods: set[str] = set()  # the plugins whose changes the pod asks for
@@ -77,7 +76,7 @@ class Changes:
         """The configuration without changes."""
         if callable(self._given):
             self._given = self._given()
-        return self._given or {}
+        return self._given
 
     @property
     def config(self) -> dict[str, Any]:
@@ -118,7 +117,6 @@ class Changes:
             merged = self._adjusted(plugin, adjust, path)
         self._take_updates(plugin, request, updates)
         self.adjust, self._config, self._merge = merged
-        self._takes_command |= adjust.get("args", [])[:1] == [""]
         if path:
             self._path_by = plugin
         if result.pod_asked:
@@ -130,17 +128,9 @@ class Changes:
         :param path: the result's ``cgroupsPath``.
         """
         for field, value in walk(adjust):
-            reason = self.abilities.why_no_field(field)
+            reason = self.abilities.why_no_field(field, value)
             if reason:
                 raise AdjustError(f"adjust.{field.name}: {reason}")
-            if _removes(field, value):
-                reason = self.abilities.why_no_removal(field)
-                if reason:
-                    raise AdjustError(f"adjust.{field.name}: {reason}")
-            if field.name == _PATH:
-                reason = self.abilities.why_no_path(value)
-                if reason:
-                    raise AdjustError(f"adjust.{field.name} {reason}")
         if not path:
             return
         if "cgroupsPath" in adjust.get("linux", {}):
@@ -148,7 +138,7 @@ class Changes:
                 "cgroupsPath: found it beside adjust.linux.cgroupsPath, expected one of them"
             )
         if reason := self.abilities.why_no_path(path):
-            raise AdjustError(f"cgroupsPath {reason}")
+            raise AdjustError(f"cgroupsPath: {reason}")
 
     def _adjusted(
         self, plugin: str, adjust: dict[str, Any], path: str
@@ -171,9 +161,6 @@ class Changes:
             merge.values[_PATH] = path
         merged = document(merge.values)
         config = _copy(self.original)
-        if self._takes_command or adjust.get("args", [])[:1] == [""]:
-            # The runtime has other plugins, whose command line it is to drop, too.
-            merged["args"] = ["", *merged.get("args", [])]
         apply(config, merged)
         return merged, config, merge
 
@@ -237,13 +224,6 @@ class Changes:
         )
 
 
-def _removes(field: AdjustField, value: Any) -> bool:
-    """Return whether a field's value removes an entry."""
-    if field.kind not in BY_ENTRIES:
-        return False
-    return any(item is None for _, item in entries(field, value))
-
-
 def _check_state(state: str, adjust: dict[str, Any], updates: list[dict[str, Any]]) -> None:
     """Raise AdjustError if a result must not ask for such changes in answer to this state."""
     if adjust and state != State.SETUP:
@@ -270,12 +250,8 @@ class Abilities:
     extensions: dict[str, int] = {"adjust": EXTENSIONS["adjust"]}
     """The extensions of the contract that the host has at ``setup``."""
 
-    def why_no_field(self, field: AdjustField) -> str:
-        """Return the reason why a field of ``adjust`` cannot be applied; "" if it can be."""
-        return ""
-
-    def why_no_removal(self, field: AdjustField) -> str:
-        """Return the reason why an entry of a field cannot be removed; "" if it can be."""
+    def why_no_field(self, field: AdjustField, value: Any) -> str:
+        """Return the reason why a value of a field of ``adjust`` cannot be applied; "" if it can be."""
         return ""
 
     def why_no_updated_field(self, field: AdjustField) -> str:
@@ -302,7 +278,7 @@ class NRIAbilities(Abilities):
         self.name = name
         self.version = version
 
-    def why_no_field(self, field: AdjustField) -> str:
+    def why_no_field(self, field: AdjustField, value: Any) -> str:
         """As for the base class."""
         if field.nri <= self.version:
             return ""
@@ -337,7 +313,7 @@ class OCIAbilities(Abilities):
         self.name = name
         self._version = version
 
-    def why_no_field(self, field: AdjustField) -> str:
+    def why_no_field(self, field: AdjustField, value: Any) -> str:
         """As for the base class."""
         if field.oci is None:
             which = f"a runtime with NRI {_dotted(field.nri)} or newer"
@@ -356,7 +332,7 @@ class OCIAbilities(Abilities):
         """As for the base class."""
         if field.name not in UPDATED_BY_OCI:
             return "OCI runtimes do not apply it to a container that exists"
-        return self.why_no_field(field)
+        return self.why_no_field(field, None)
 
 
 def _dotted(version: Version) -> str:

@@ -33,7 +33,6 @@ from nri.types.table import FLAG, PATH, Key, Map, Rule, Table, array, number, te
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
 _MEMORY = ("limit", "reservation", "swap", "kernel", "kernelTCP")
@@ -283,8 +282,7 @@ def read_adjust(value: object) -> dict[str, Any]:
     adjust: dict[str, Any] = without_nulls(ADJUST, value)
     if adjust.get("args") == []:
         del adjust["args"]  # for NRI, too, it says nothing
-    for path, wrong in _deeper_faults(adjust, "adjust"):
-        raise DecodeError(f"{path}: {wrong}")
+    _check_deeper(adjust, "adjust")
     return adjust
 
 
@@ -293,8 +291,7 @@ def read_updates(value: object) -> list[dict[str, Any]]:
     demand(UPDATES, value, "updates")
     updates: list[dict[str, Any]] = without_nulls(UPDATES, value)
     for index, update in enumerate(updates):
-        for path, wrong in _of_resources(update["resources"], f"updates[{index}].resources"):
-            raise DecodeError(f"{path}: {wrong}")
+        _check_resources(update["resources"], f"updates[{index}].resources")
     return updates
 
 
@@ -320,46 +317,45 @@ def without_nulls(rule: Rule, value: Any) -> Any:
     return value
 
 
-def _deeper_faults(adjust: dict[str, Any], where: str) -> Iterator[tuple[str, str]]:
-    """Yield the faults that are between keys, which a table does not see."""
+# Each of these raises DecodeError for a fault between keys, which a table does not see.
+
+
+def _check_deeper(adjust: dict[str, Any], where: str) -> None:
     linux = adjust.get("linux", {})
     if adjust.get("args", [])[:2] == ["", ""]:
-        yield f"{where}.args[1]", "found the string '' again, expected the command"
+        raise DecodeError(f"{where}.args[1]: found the string '' again, expected the command")
     for destination, mount in adjust.get("mounts", {}).items():
-        yield from _of_path(destination.removeprefix("-"), f"{where}.mounts", "key")
-        yield from faults_of_mount(mount, f"{where}.mounts.{shorten(repr(destination)[1:-1])}")
-    yield from _repeated(adjust.get("rlimits", []), "type", f"{where}.rlimits")
+        _check_path(destination.removeprefix("-"), f"{where}.mounts", "key")
+        _check_mount(mount or {}, f"{where}.mounts.{shorten(repr(destination)[1:-1])}")
+    _check_once(adjust.get("rlimits", []), "type", f"{where}.rlimits")
     for index, device in enumerate(linux.get("devices", [])):
-        yield from _of_path(device["path"], f"{where}.linux.devices[{index}].path")
-        yield from _of_device(device, f"{where}.linux.devices[{index}]")
-    yield from _repeated(linux.get("devices", []), "path", f"{where}.linux.devices")
-    yield from _repeated(
-        linux.get("namespaces", []), "type", f"{where}.linux.namespaces", removals=True
-    )
-    yield from _of_resources(linux.get("resources", {}), f"{where}.linux.resources")
+        _check_path(device["path"], f"{where}.linux.devices[{index}].path")
+        _check_device(device, f"{where}.linux.devices[{index}]")
+    _check_once(linux.get("devices", []), "path", f"{where}.linux.devices")
+    _check_once(linux.get("namespaces", []), "type", f"{where}.linux.namespaces", removals=True)
+    _check_resources(linux.get("resources", {}), f"{where}.linux.resources")
 
 
-def _of_path(path: str, where: str, kind: str = "string") -> Iterator[tuple[str, str]]:
-    """Yield a fault if another spelling of *path* is usual: two plugins could set the same without a conflict."""
-    if path != (right := clean(path)):
-        yield where, f"found the {kind} {shorten(repr(path))}, expected {shorten(repr(right))}"
+def _check_path(path: str, where: str, kind: str = "string") -> None:
+    """Refuse *path* if another spelling of it is usual: two plugins could set the same without a conflict."""
+    right = clean(path)
+    if path != right:
+        raise DecodeError(
+            f"{where}: found the {kind} {shorten(repr(path))}, expected {shorten(repr(right))}"
+        )
 
 
-def faults_of_mount(mount: dict[str, Any] | None, where: str) -> Iterator[tuple[str, str]]:
-    """Yield the fault between the keys of a mount, or of a removal."""
-    if mount is None:
-        return
+def _check_mount(mount: dict[str, Any], where: str) -> None:
     source = mount.get("source", "")
     options = mount.get("options", [])
     is_bind = mount.get("type") == "bind" or "bind" in options or "rbind" in options
     if is_bind and not PATH.accepts(source):
-        yield (
-            f"{where}.source",
-            f"found {describe(source)}, expected {PATH.expected} for a bind mount",
+        raise DecodeError(
+            f"{where}.source: found {describe(source)}, expected {PATH.expected} for a bind mount"
         )
 
 
-def _of_device(device: dict[str, Any], where: str) -> Iterator[tuple[str, str]]:
+def _check_device(device: dict[str, Any], where: str) -> None:
     if device.get("remove"):
         return
     needed = ["type"]
@@ -367,17 +363,17 @@ def _of_device(device: dict[str, Any], where: str) -> Iterator[tuple[str, str]]:
         needed += ["major", "minor"]
     for key in needed:
         if key not in device:
-            yield f"{where}.{key}", "missing, expected it for a device that is not removed"
+            raise DecodeError(
+                f"{where}.{key}: missing, expected it for a device that is not removed"
+            )
 
 
-def _of_resources(resources: dict[str, Any], where: str) -> Iterator[tuple[str, str]]:
-    yield from _repeated(resources.get("hugepageLimits", []), "pageSize", f"{where}.hugepageLimits")
+def _check_resources(resources: dict[str, Any], where: str) -> None:
+    _check_once(resources.get("hugepageLimits", []), "pageSize", f"{where}.hugepageLimits")
 
 
-def _repeated(
-    items: list[Any], key: str, where: str, *, removals: bool = False
-) -> Iterator[tuple[str, str]]:
-    """Yield each item that sets the same as an earlier one.
+def _check_once(items: list[Any], key: str, where: str, *, removals: bool = False) -> None:
+    """Refuse an item that sets the same as an earlier one.
 
     :param removals: whether an item that removes counts, too; others may stand beside one that sets the same.
     """
@@ -387,5 +383,7 @@ def _repeated(
             continue
         name = item[key]
         if name in seen:
-            yield f"{where}[{index}].{key}", f"found {describe(name)} again, expected it once"
+            raise DecodeError(
+                f"{where}[{index}].{key}: found {describe(name)} again, expected it once"
+            )
         seen.add(name)

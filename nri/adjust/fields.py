@@ -189,25 +189,10 @@ def document(values: dict[str, Any]) -> dict[str, Any]:
         if field.name not in values:
             continue
         value = values[field.name]
-        if field.kind == COMMAND and not value:
-            continue
-        if field.kind == MAP:
-            value = _map_of(value)
-        elif field.kind in BY_ENTRIES:
+        if field.kind in (LIST, CLAIMED):
             value = _list_of(value, field)
         put(made, field, value)
     return made
-
-
-def _map_of(merged: dict[str, Any]) -> dict[str, Any]:
-    """Return the object of merged entries; the key of a removal begins with a dash."""
-    entries: dict[str, Any] = {}
-    for key, item in merged.items():
-        if item is None and key[1:] not in merged:
-            entries[key[1:]] = None
-        else:
-            entries[key] = item
-    return entries
 
 
 def _list_of(merged: dict[str, Any], field: AdjustField) -> list[Any]:

@@ -85,9 +85,9 @@ class Merge:
             if value:
                 self._remove_around(name, plugin)
         else:
+            # The empty word stays: the runtime has other plugins, whose command line it is to drop, too.
             if kind == COMMAND and value[0] == "":
                 self.owners[name, ""] = f"-{plugin}"
-                value = value[1:]
             self._claim(name, "", plugin)
             self.values[name] = value
 

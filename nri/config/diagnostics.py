@@ -10,7 +10,6 @@ import codecs
 import itertools
 import json
 import re
-import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from nri.config.entries import HOST_CONFIG
@@ -52,8 +51,8 @@ def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault
         return (*faults, Fault(file=file, line=line, column=column, message=message))
     except DecodeError as error:
         return (*faults, _not_json(file, text, error))
-    positions = SourcePositions(text, limit)
-    for path, (line, column), first in positions.duplicates:
+    positions = SourcePositions(text)
+    for path, (line, column), first in positions.duplicates[:limit]:
         at = "line {} column {}".format(*first)
         message = f"the key is given again, expected it once; it was given first at {at}"
         faults.append(
@@ -98,11 +97,10 @@ _TOKEN = re.compile(r'[\[\]{}]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s\[\]{},:"]+', re.DOT
 
 
 class _Node(NamedTuple):
-    """A value: where it and its key begin, and the values in it."""
+    """A value: where it and its key, if it has one, begin, and the values in it."""
 
     value_at: int
     key_at: int
-    """-1 for a value without a key."""
     is_object: bool
     children: dict[str | int, _Node]
 
@@ -111,15 +109,14 @@ class SourcePositions:
     """The positions in a JSON text. If a key is given several times, its last position counts, like its last value.
 
     :param text: if it is empty, all positions are those of its start.
-    :param limit: the number of duplicates that are kept.
     """
 
-    def __init__(self, text: str, limit: int = sys.maxsize) -> None:
+    def __init__(self, text: str) -> None:
         self._line_starts = [0, *[match.end() for match in re.finditer("\n", text)]]
-        self._around = _Node(0, -1, False, {})  # an array whose only item is the document
+        self._around = _Node(0, 0, False, {})  # an array whose only item is the document
         self.duplicates: list[tuple[Path, Position, Position]] = []
         """The keys that their object has again: the path, the position, and the position when it was given first."""
-        self._read(text, limit)
+        self._read(text)
 
     def value(self, path: Path) -> Position:
         """Return the position of the value at *path*, or of the nearest value around it if it does not exist."""
@@ -127,9 +124,7 @@ class SourcePositions:
 
     def key(self, path: Path) -> Position:
         """Return the position of the key of the value at *path*; for a value without a key, the value's position."""
-        node = self._find(path)
-        at = node.key_at if node.key_at >= 0 else node.value_at
-        return self._position(at)
+        return self._position(self._find(path).key_at)
 
     def fault(self, file: str, path: Path, message: str, at_key: bool = False) -> Fault:
         """Return a fault of the value at *path*, or of its key."""
@@ -150,7 +145,7 @@ class SourcePositions:
         line = bisect.bisect_right(self._line_starts, at)
         return line, at - self._line_starts[line - 1] + 1
 
-    def _read(self, text: str, limit: int) -> None:
+    def _read(self, text: str) -> None:
         opened = [self._around]
         path: list[str | int] = []
         key = ""
@@ -164,10 +159,13 @@ class SourcePositions:
                 key = json.loads(token)
                 key_at = at
             else:
-                name: str | int = key if around.is_object else len(around.children)
+                name: str | int = key
+                if not around.is_object:
+                    name = len(around.children)
+                    key_at = at
                 is_open = token in ("[", "{")
                 node = _Node(at, key_at, token.startswith("{"), {})
-                if name in around.children and len(self.duplicates) < limit:
+                if name in around.children:
                     first = self._position(around.children[name].key_at)
                     self.duplicates.append(((*path[1:], name), self._position(key_at), first))
                 around.children[name] = node

@@ -129,12 +129,12 @@ def read_set(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Read
     :param conf_dir: "" for *conf_file* alone.
     """
     result = Read({})
-    if conf_dir and check_owner:
+    if check_owner:
         directories = _leading_to(conf_dir, result.faults)
     else:
         directories = []
     try:
-        paths = _files(conf_dir) if conf_dir else []
+        paths = _files(conf_dir)
     except ConfigError as error:
         result.faults += error.faults
         return result
@@ -266,7 +266,7 @@ def _files(conf_dir: str) -> list[str]:
         refusal = _refusal(conf_dir, error, f"a directory of *{SUFFIX} files that can be read")
         if refusal is not error:
             raise refusal from None
-    if conf_dir != DEFAULT_CONF_DIR:  # it was named, so it is no answer that it is not there
+    if conf_dir not in ("", DEFAULT_CONF_DIR):  # named, so it is no answer that it is not there
         raise _fault(
             conf_dir, "does not exist; expected a directory, since it is not the default one"
         )

@@ -46,12 +46,8 @@ def read(conf_dir: str) -> Refused | None:
     path = path_of(conf_dir)
     try:
         value: Any = gojson.loads(files.read_regular(path, MAX_FILE)[0])
-        faults = tuple(
-            bounded(escape(str(fault)), MAX_FAULT) for fault in value["faults"][:MAX_FAULTS]
-        )
-        return Refused(
-            float(value["since"]), bounded(escape(str(value["source"])), MAX_FAULT), faults
-        )
+        source = bounded(escape(str(value["source"])), MAX_FAULT)
+        return Refused(float(value["since"]), source, _kept(value["faults"]))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -61,12 +57,16 @@ def read(conf_dir: str) -> Refused | None:
     return Refused(0.0, "", (fault,))
 
 
+def _kept(faults: Sequence[object]) -> tuple[str, ...]:
+    return tuple(bounded(escape(str(fault)), MAX_FAULT) for fault in faults[:MAX_FAULTS])
+
+
 def note(conf_dir: str, source: str, faults: Sequence[str]) -> None:
     """Write what was refused.
 
     :raises OSError: it cannot be written.
     """
-    kept = tuple(bounded(escape(fault), MAX_FAULT) for fault in faults[:MAX_FAULTS])
+    kept = _kept(faults)
     before = read(conf_dir)
     since = round(time.time(), 3)
     if before is not None and (before.source, before.faults) == (source, kept):

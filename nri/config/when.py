@@ -310,7 +310,7 @@ class _Value:
 class Condition:
     """``when`` of an entry: the containers that its plugin runs for.
 
-    :param value: the JSON value; without keys it holds for all.
+    :param value: the JSON value; {} for all containers, as of an entry without ``when``.
     :raises DecodeError: if the value is not valid.
     """
 

@@ -9,7 +9,6 @@ import os
 
 from nri.client.chain import Client, reporting_ignored
 from nri.client.forking import ForkingInvoker
-from nri.client.invoker import Invoker
 from nri.config.entries import types_of
 from nri.errors import NRIError, reason_of
 from nri.node import in_use
@@ -147,16 +146,12 @@ class Occasion:
         :raises ChainError: it has failed.
         :raises NRIError: it cannot be run.
         """
-        host = self._host
         deadline = self._deadline
         state = chain.request.state
         plugins = chain.client.chain(state, chain.request)
         if not plugins:
             return
         deadline.doing = f"it was running {', '.join(types_of(plugins))}"
-        if not host.has_own_process:
-            self._invoke(chain, on_step)
-            return
         try:
             watcher = watchdog.start(then=self._if_killed)  # in the caller's directory
         except OSError as error:
@@ -198,7 +193,6 @@ class ShortHost:
     :param site: its plugin directories are absolute.
     :param deadline: by then the configuration must have been read.
     :param note: writes a line about what does not make the wish fail.
-    :param has_own_process: whether this process ends with the wish: it may be forked, and is watched.
     :param sends_setup: whether the host sends ``setup``, so that a container without one has missed it.
     :raises ConfigError: if the configuration is not valid.
     """
@@ -209,16 +203,13 @@ class ShortHost:
         deadline: Deadline,
         note: Callable[[str], None],
         *,
-        has_own_process: bool = True,
         sends_setup: bool = False,
     ) -> None:
         deadline.doing = f"it was reading the configuration, {site.conf_dir} or {site.conf_file}"
         self.note = note
-        self.has_own_process = has_own_process
         self.sends_setup = sends_setup
         self.is_fault_noted = False
-        kind = ForkingInvoker if has_own_process else Invoker
-        invoker = kind(site.bin_dirs, check_owner=site.check_owner)
+        invoker = ForkingInvoker(site.bin_dirs, check_owner=site.check_owner)
         used = in_use.InUse(site, acceptance=Acceptance(invoker))
         self.client = Client(
             in_use.wait(used, deadline.at, note),

@@ -81,8 +81,6 @@ def start(call: Invocation) -> int:
     """
     id_ = call.container_id()
     made = call.made(id_)
-    if made.is_finished:
-        call.real.execute(call.line.words)
     if made.is_unfinished:
         raise NRIError(
             "its plugins' create has not ended; delete the container, and create it again"
@@ -105,8 +103,6 @@ def prepare(call: Invocation, *states: State) -> tuple[HostChains, str, Made, Co
     """
     chains = call.chains()
     id_ = call.container_id()
-    if not id_:
-        call.real.execute(call.line.words)
     made = call.made(id_)
     if not chains.wants(*states):
         make_without_plugins(call, made, id_)
@@ -326,7 +322,7 @@ def update(call: Invocation) -> int:
     """Run ``resize``, the real runtime with the resources that plugins want, and ``update``; return the status."""
     chains = call.chains()
     id_ = call.container_id()
-    if not id_ or not chains.wants(State.RESIZE, State.UPDATE):
+    if not chains.wants(State.RESIZE, State.UPDATE):
         call.real.execute(call.line.words)
     if given := [option.name for option in call.line.options if option.name in RESOURCES]:
         raise NRIError(
@@ -334,8 +330,7 @@ def update(call: Invocation) -> int:
         )
     document = _read(call.line.value("resources"))
     asked = {} if document is None else _parse(document)
-    if (state := call.state(id_)) is None:
-        raise NRIError("the container has no state; expected one that exists")
+    state = call.existing(id_)
     container = call.known(State.RESIZE, state)
     spec = container.spec
     wanted = asked
@@ -432,8 +427,7 @@ def delete(call: Invocation) -> int:
                 raise NRIError(
                     "no plugin gets a delete: found --regex, expected the id of one container"
                 )
-            if call.line.arguments:
-                _tell(call, chains, call.container_id())
+            _tell(call, chains, call.container_id())
     except (NRIError, OSError) as error:
         call.report.error(*str(error).split("\n"))
     made = call.made(call.line.container)
@@ -485,15 +479,13 @@ def freeze(call: Invocation) -> int:
     except NRIError as error:
         call.report.error(*str(error).split("\n"))
         call.real.execute(call.line.words)
-    if not id_ or not chains.wants(name):
+    if not chains.wants(name):
         call.real.execute(call.line.words)
     status = call.real.run(call.line.words)
     if status:
         return status
     try:
-        if (state := call.state(id_)) is None:
-            raise NRIError("the container has no state")
-        chains.run(call.known(name, state), name)
+        chains.run(call.known(name, call.existing(id_)), name)
     except (NRIError, OSError) as error:
         call.report.error(str(error))
     return 0

@@ -56,7 +56,7 @@ class Invocation:
         return Made(self.options.record_dir, self.real.root(self.line), id_)
 
     def container_id(self) -> str:
-        """Return the container's id on the command line; "" if there is none, which the real runtime reports.
+        """Return the container's id on the command line; without one, become the real runtime, which reports it.
 
         :raises NRIError: if it is not clear which word it is.
         """
@@ -66,8 +66,9 @@ class Invocation:
                 f"found the words {' '.join(map(escape, arguments))}, expected one container id"
             )
         id_ = self.line.container
-        if id_:
-            self.report.about += f" {escape(id_)}"
+        if not id_:
+            self.real.execute(self.line.words)
+        self.report.about += f" {escape(id_)}"
         return id_
 
     @property
@@ -83,7 +84,7 @@ class Invocation:
             return os.path.join(self.bundle, path)
         return path
 
-    def changes(self, oci: dict[str, Any] | None = None) -> Changes:
+    def changes(self, oci: dict[str, Any] | Callable[[], dict[str, Any]] = dict) -> Changes:
         """Return an empty collection of the changes that plugins ask for.
 
         :param oci: for ``setup``: the container's OCI configuration.
@@ -99,6 +100,16 @@ class Invocation:
         if done.status == 0:
             return OCIState(done.stdout, f"of {escape(id_)}")
         return None
+
+    def existing(self, id_: str) -> OCIState:
+        """Return what the real runtime says of a container.
+
+        :raises NRIError: there is none of that id.
+        """
+        state = self.state(id_)
+        if state is None:
+            raise NRIError("the container has no state; expected one that exists")
+        return state
 
     def known(self, name: str, state: OCIState) -> Known:
         """Return a container that exists, for a request about it.
@@ -163,8 +174,7 @@ class Invocation:
         if not chains.wants(State.UPDATE):
             return
         try:
-            if (state := self.state(id_)) is None:
-                return
+            state = self.existing(id_)
             container = self.known(State.UPDATE, state)
             self.written(container, resources, state.bundle)
             chains.run(container, State.UPDATE)

@@ -44,14 +44,13 @@ def find(wanted: str, argv0: str) -> str:
         paths = [f"{directory}/{wanted}" for directory in DIRECTORIES]
         where = f" in {', '.join(DIRECTORIES)}"
     for path in paths:
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            if _identity(path) not in ours:
-                return path
-            if path == wanted:
-                raise NRIError(
-                    f"runtime: {path} is this program itself, expected the runtime that it runs"
-                )
-    raise NRIError(f"runtime: no executable {wanted}{where}; expected runc, crun or the like")
+        is_executable = os.path.isfile(path) and os.access(path, os.X_OK)
+        if is_executable and _identity(path) not in ours:
+            return path
+    raise NRIError(
+        f"runtime: no executable {wanted}{where}, other than this program; expected runc, crun or "
+        "the like"
+    )
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -73,7 +72,7 @@ class Real:
     def root(self, line: CommandLine) -> str:
         """Return the directory in which runc and crun keep their containers."""
         usual = "/run/crun" if self.is_crun else "/run/runc"
-        return os.path.realpath(line.value("root") or usual)
+        return os.path.realpath(line.value("root", usual))
 
     def execute(self, words: Sequence[str]) -> NoReturn:
         """Become the real runtime.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nri.adjust import Changes, NRIAbilities
-from nri.adjust.fields import AdjustField, Version
+from nri.adjust.fields import AdjustField, Version, entries
 from nri.cgroups.paths import expand
 from nri.config.when import Facts
 from nri.errors import NRIError, escape
@@ -235,12 +235,16 @@ class BridgeAbilities(NRIAbilities):
         super().__init__(name, version)
         self._applies_cdi_from = applies_cdi_from
 
-    def why_no_field(self, field: AdjustField) -> str:
+    def why_no_field(self, field: AdjustField, value: Any) -> str:
         """As for the base class, also by the runtime's own release."""
-        reason = super().why_no_field(field)
-        if not reason and field.name == "cdiDevices" and self._applies_cdi_from:
+        reason = super().why_no_field(field, value)
+        if reason:
+            return reason
+        if field.name == "linux.cgroupsPath":
+            return self.why_no_path(value)
+        if field.name == "cdiDevices" and self._applies_cdi_from:
             return f"{self.name} drops it; expected {self._applies_cdi_from} or newer"
-        return reason
+        return ""
 
     def why_no_path(self, path: str) -> str:
         """As for the base class. A relative path is refused: a runtime would add it to the path of its own cgroup."""
@@ -263,15 +267,13 @@ class FewAbilities(BridgeAbilities):
         super().__init__(name, version)
         self._applied = applied
 
-    def why_no_field(self, field: AdjustField) -> str:
+    def why_no_field(self, field: AdjustField, value: Any) -> str:
         """As for the base class, for the few fields."""
-        if field.name in self._applied:
-            return super().why_no_field(field)
-        return f"{self.name} applies {' and '.join(self._applied)} alone"
-
-    def why_no_removal(self, field: AdjustField) -> str:
-        """As for the base class."""
-        return f"{self.name} removes nothing"
+        if field.name not in self._applied:
+            return f"{self.name} applies {' and '.join(self._applied)} alone"
+        if any(item is None for _, item in entries(field, value)):
+            return f"{self.name} removes nothing"
+        return super().why_no_field(field, value)
 
     def why_no_update(self, *, is_sandbox: bool) -> str:
         """As for the base class."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from nri.node import record
 from tests.support.host import Host
 from tests.support.processes import all_reaped, kill, open_fds
 from tests.support.sent import readable_by_go
@@ -22,6 +24,9 @@ def host(tmp_path: Path) -> Iterator[Host]:
     yield host
     for close in host.closing:
         close()
+    locks = record._locks  # noqa: SLF001 - of a host that was run in this process
+    while locks:
+        os.close(locks.pop())
     wait_until(lambda: not host.processes())  # one that was killed takes a moment
     left = host.processes()
     for pid in left:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
@@ -105,7 +106,10 @@ def hook(host: Host, **state: Any) -> str:
     places |= {"bin_dirs": [str(host.bin)], "record_dir": f"{host.root}/record"}
     arguments = Arguments("create", timeout=SOON, log_file=str(host.root / "hook.log"), **places)
     stderr = io.StringIO()
-    run_hook(arguments, io.BytesIO(host.state(**state)), stderr)
+    with TemporaryFile() as stdin:
+        stdin.write(host.state(**state))
+        stdin.seek(0)
+        run_hook(arguments, stdin.fileno(), stderr)
     with open(arguments.log_file, encoding="utf-8", newline="") as log:
         logged = log.read()
     assert logged.count("\n") == stderr.getvalue().count("\n")

@@ -6,6 +6,7 @@ import io
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from nri.hook import Arguments, run
@@ -26,15 +27,17 @@ class Ran:
         state: bytes | None = None,
         verb: str = "create",
         *,
-        stdin: Any = None,
+        stdin: int = -1,
         **arguments: Any,
     ) -> None:
         places: dict[str, Any] = {"conf_dir": str(host.conf), "conf_file": f"{host.root}/conf.json"}
         places |= {"bin_dirs": [str(host.bin)], "record_dir": f"{host.root}/record"}
         given = Arguments(verb, **(places | {"timeout": SOON, "deadline": 10 * SOON} | arguments))
         stderr = io.StringIO()
-        stdin = stdin or io.BytesIO(host.state() if state is None else state)
-        self.status = run(given, stdin, stderr)
+        with TemporaryFile() as file:
+            file.write(host.state() if state is None else state)
+            file.seek(0)
+            self.status = run(given, file.fileno() if stdin < 0 else stdin, stderr)
         self.stderr = stderr.getvalue()
 
 

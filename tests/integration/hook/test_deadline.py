@@ -64,10 +64,10 @@ def test_time_that_loading_the_hook_takes_counts(host: Host) -> None:
 def test_incomplete_state_is_waited_for_until_the_deadline(host: Host) -> None:
     reads, writes = os.pipe()
     os.write(writes, b'{"id": "redis", ')
-    with open(reads, "rb") as stdin, open(writes, "wb"):
+    with open(reads, "rb"), open(writes, "wb"):
         what = "the container's state on stdin is incomplete after 16 bytes; expected what an OCI runtime writes"
         assert (
-            failure(host, stdin=stdin, deadline=0.7)
+            failure(host, stdin=reads, deadline=0.7)
             == f"nri hook create: not done within 0.7 s: {what}"
         )
         assert os.get_blocking(reads)  # another process may share it
@@ -88,8 +88,8 @@ def test_state_that_comes_in_parts_is_read(host: Host, is_blocking: bool) -> Non
 
     writer = threading.Thread(target=write)
     writer.start()
-    with open(reads, "rb") as stdin:
-        ran = Ran(host, stdin=stdin)
+    with open(reads, "rb"):
+        ran = Ran(host, stdin=reads)
     writer.join()
     assert (ran.status, ran.stderr) == (0, "")
 

@@ -160,7 +160,7 @@ def test_the_command_goes_to_the_runtime_by_its_name_behind_a_link(runtime: NriR
 def test_nri_runc_never_finds_itself(runtime: NriRunc) -> None:
     runtime.set_options(runtime=sys.executable)
     done = runtime.run("state", "web")
-    reason = f"runtime: {sys.executable} is this program itself, expected the runtime that it runs"
+    reason = f"runtime: no executable {sys.executable}, other than this program; expected runc"
     assert (done.returncode, reason in done.stderr) == (1, True)
 
 

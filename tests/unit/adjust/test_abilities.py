@@ -15,7 +15,7 @@ def field(name: str) -> Any:
 
 
 def applied(abilities: Abilities) -> set[str]:
-    return {each.name for each in FIELDS if not abilities.why_no_field(each)}
+    return {each.name for each in FIELDS if not abilities.why_no_field(each, None)}
 
 
 def updated(abilities: Abilities) -> set[str]:
@@ -40,21 +40,23 @@ def test_oci_version_is_asked_for_only_for_newer_fields() -> None:
         raise LookupError
 
     abilities = OCIAbilities("runc", version)
-    assert abilities.why_no_field(field("env")) == ""
+    assert abilities.why_no_field(field("env"), None) == ""
     with pytest.raises(LookupError):
-        abilities.why_no_field(field("scheduler"))
+        abilities.why_no_field(field("scheduler"), None)
 
 
 def test_refused_field_has_a_reason() -> None:
     reason = "containerd 1.7.1 has NRI 0.3, which does not apply it; NRI 0.4 does"
-    assert CONTAINERD.why_no_field(field("rlimits")) == reason
+    assert CONTAINERD.why_no_field(field("rlimits"), None) == reason
     reason = "no NRI v2 runtime applies it to a container that it creates"
-    assert CONTAINERD.why_no_field(field("linux.resources.rdma")) == reason
+    assert CONTAINERD.why_no_field(field("linux.resources.rdma"), None) == reason
     reason = "runc implements version 1.0 of the OCI runtime specification; expected 1.3 or newer"
-    assert RUNC.why_no_field(field("linux.netDevices")) == reason
-    assert "expected a runtime with NRI 0.7 or newer" in RUNC.why_no_field(field("cdiDevices"))
+    assert RUNC.why_no_field(field("linux.netDevices"), None) == reason
+    assert "expected a runtime with NRI 0.7 or newer" in RUNC.why_no_field(
+        field("cdiDevices"), None
+    )
     assert "expected a runtime with NRI 0.2 or newer" in RUNC.why_no_field(
-        field("linux.resources.rdtClass")
+        field("linux.resources.rdtClass"), None
     )
 
 

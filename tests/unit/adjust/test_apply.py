@@ -314,7 +314,7 @@ def test_no_plugin_can_set_what_is_already_set() -> None:
 
 def test_removal_hands_a_thing_over_to_the_plugin_that_removes() -> None:
     a, removed = {"env": {"A": "1"}}, {"env": {"A": None}}
-    assert merged(a, removed, {"env": {"B": "1"}}) == {"env": {"A": None, "B": "1"}}
+    assert merged(a, removed, {"env": {"B": "1"}}) == {"env": {"-A": None, "B": "1"}}
     with pytest.raises(
         AdjustError, match=r"^adjust\.env A: already removed by the plugin b; expected one plugin"
     ):

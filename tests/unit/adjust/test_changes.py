@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from nri.adjust import Abilities, AdjustError, Changes, NRIAbilities
+from nri.adjust.fields import AdjustField
 from nri.errors import NRIError
 from nri.types.v1 import STATES, Request, Result
 
@@ -47,7 +48,7 @@ def test_plugin_sees_what_the_ones_before_it_have_set() -> None:
         "process": {"env": ["A=1", "C=3"], "oomScoreAdj": 1},
         "linux": {"cgroupsPath": "/old"},
     }
-    assert changes.adjust == {"env": {"A": "1", "B": None, "C": "3"}, "linux": {"oomScoreAdj": 1}}
+    assert changes.adjust == {"env": {"A": "1", "-B": None, "C": "3"}, "linux": {"oomScoreAdj": 1}}
 
 
 def test_result_that_asks_for_nothing_changes_nothing() -> None:
@@ -159,15 +160,21 @@ def test_adjust_and_cgroups_path_are_for_setup_alone() -> None:
 class Refusing(NRIAbilities):
     """A runtime that cannot have a container's cgroup anywhere."""
 
+    def why_no_field(self, field: AdjustField, value: Any) -> str:
+        """As for the base class."""
+        if field.name == "linux.cgroupsPath":
+            return self.why_no_path(value)
+        return super().why_no_field(field, value)
+
     def why_no_path(self, path: str) -> str:
         """As for the base class."""
-        return f"{path}: not here"
+        return f"{path} is not here"
 
 
 def test_request_that_the_runtime_cannot_fulfil_is_refused() -> None:
     changes = Changes(Refusing("containerd 2.0", (0, 8)), CONFIG)
-    assert wrong(changes, "a", adjust=PATH) == "adjust.linux.cgroupsPath /adjusted: not here"
-    assert wrong(changes, "a", cgroups_path="/p") == "cgroupsPath /p: not here"
+    assert wrong(changes, "a", adjust=PATH) == "adjust.linux.cgroupsPath: /adjusted is not here"
+    assert wrong(changes, "a", cgroups_path="/p") == "cgroupsPath: /p is not here"
     assert wrong(changes, "a", adjust={"linux": {"intelRdt": {"remove": True}}}) == (
         "adjust.linux.intelRdt.remove: containerd 2.0 has NRI 0.8, which does not apply it; NRI 0.11 does"
     )

@@ -348,7 +348,6 @@ class Life(RuleBasedStateMachine):
             site,
             Deadline(0.01),
             lambda line: None,
-            has_own_process=False,
             sends_setup=kind == "runc",
         )
         host.client.invoker = Plugins(self.world)
