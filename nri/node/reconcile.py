@@ -240,6 +240,7 @@ def _start(container: Container, host: Host) -> Verdict:
         if chain.error:
             _note_unreached(chain, STARTED)
         elif host.is_configured:
+            facts.without = None
             _note_created(container)
         else:
             facts.without = Outcome(UNCONFIGURED, NO_CONFIGURATION)
@@ -248,6 +249,8 @@ def _start(container: Container, host: Host) -> Verdict:
 
 
 def _catch_up(container: Container, host: Host, due: Sequence[Due]) -> Verdict:
+    from nri.node.compare import has_create  # the bridge has it, hooks do without
+
     client = host.client(container, LATE)
     verdicts = []
     tasks = []
@@ -264,6 +267,8 @@ def _catch_up(container: Container, host: Host, due: Sequence[Due]) -> Verdict:
     errors = [verdict for verdict in verdicts if verdict.error]
     if not errors:
         with host.lock:
+            if has_create(due):  # else it may be listed as one that runs without
+                container.facts.without = None
             _note_created(container)
             host.save(container)
         return Verdict()
@@ -432,7 +437,6 @@ def _noted(host: Host, chain: Chain, how: str) -> Verdict:
 def _note_created(container: Container) -> None:
     facts = container.facts
     facts.is_created = True
-    facts.without = None
     facts.see(container.digest, None)
 
 

@@ -439,20 +439,20 @@ class Memory:
             if is_off:
                 due = _outdated(due)
                 _lack(facts, OFF_REASON, OFF)
+            elif not has_create(due):
+                facts.without = None
             row.due = due
             row.asked = row.asked.intersection(_types(row.outdated))
-            self._move_as_due(row, self._is_due(row, reapplies=reapplies), is_off=is_off)
+            self._move_as_due(row, self._is_due(row, reapplies=reapplies))
             self.save(row)
 
     def _is_due(self, row: Row, *, reapplies: bool) -> bool:
         """Return whether the worker has something to do for a row."""
         return row.facts.needs_update or bool(row.to_do(reapplies=reapplies))
 
-    def _move_as_due(self, row: Row, is_due: bool, *, is_off: bool) -> None:
+    def _move_as_due(self, row: Row, is_due: bool) -> None:
         if not is_due:
             row.facts.is_created = True
-            if not is_off:
-                row.facts.without = None
             row.move("succeeds")
             self.changed.notify_all()
         elif row.state != DUE:

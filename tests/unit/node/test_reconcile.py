@@ -12,7 +12,7 @@ from nri.client import Client, Invoker
 from nri.config.entries import ConfigList, PluginEntry
 from nri.node.compare import Wanted, compare, lacking
 from nri.node.reconcile import LATE, MISSED_SETUP, NO_CONFIGURATION, Chain, reconcile
-from nri.node.record import Facts
+from nri.node.record import OFF, Facts, Outcome
 from nri.process.conversation import Output
 from nri.types.v1 import Request, Spec
 from tests.unit.node.builders import facts, had, shown
@@ -265,6 +265,19 @@ def test_what_is_due_runs_once_and_no_more(node: Node) -> None:
     assert shown(node.facts) == [("b", {"create": "done"}), ("a", {"create": "done"})]
     assert node.wish(LATE).error == ""
     assert len(node.steps) == 2
+
+
+@pytest.mark.parametrize(("types", "lacks"), [(["a"], [(None, "create", "off")]), (["a", "b"], [])])
+def test_only_a_create_ends_that_one_is_lacking(
+    node: Node, types: list[str], lacks: list[Any]
+) -> None:
+    """Where late creates are off, a changed entry may still be reapplied."""
+    node.configure(*types)
+    node.facts = facts(had("a", 0))
+    node.facts.without = Outcome(OFF, "off")
+    assert node.wish(LATE).error == ""
+    assert node.lacks == lacks
+    assert node.facts.is_created
 
 
 def test_an_entry_that_has_nothing_to_give_back_is_forgotten(node: Node) -> None:

@@ -158,6 +158,11 @@ def test_what_is_off_is_listed_and_not_due(memory: Memory) -> None:
     (row,) = due(memory, "1f92")
     judge(memory, row, wanted("a", 1), creates=False)
     assert (row.state, listed(memory)) == ("done", [(None, "create", "off")])
+    row.facts.is_rewritten = True  # an update is due beside it
+    judge(memory, row, wanted("a", 1), creates=False)
+    assert (row.state, listed(memory)) == ("due", [(None, "create", "off")])
+    judge(memory, row, creates=False)  # the entry is no more
+    assert (row.state, listed(memory)) == ("due", [])
 
 
 # Resources
