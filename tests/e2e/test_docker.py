@@ -36,6 +36,7 @@ class Docker:
         self._file = node.root / "daemon.json"
         places = {"data-root": str(node.root / "docker"), "exec-root": "/run/docker"}
         places |= {"pidfile": "/run/docker.pid", "cgroup-parent": node.cgroup_parent}
+        places["deprecated-key-path"] = str(node.root / "key.json")  # else in /etc/docker
         apart = {"bridge": "none", "iptables": False, "ip6tables": False, "storage-driver": "vfs"}
         about = {"live-restore": True, "hosts": ["unix:///run/docker.sock"]}
         own = json.loads(CONF.read_text())

@@ -111,7 +111,7 @@ def test_invalid_path_is_refused(
     with pytest.raises(StatusError) as refused:
         node.create()
     assert refused.value.code == Code.ABORTED
-    assert refused.value.message.startswith("nri v0.1: plugin mover0: cgroupsPath ")
+    assert refused.value.message.startswith("nri v0.1: plugin mover0: cgroupsPath: ")
     assert why in refused.value.message
     assert refused.value.message.isprintable()
     assert len(refused.value.message) < 500
