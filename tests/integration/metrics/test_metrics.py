@@ -34,6 +34,7 @@ def test_the_text_is_printed(bridge: Path) -> None:
 
     assert (done.status, done.stderr) == (0, "")
     assert exposition.parse(done.stdout.encode()) == exposition.of(status_documents.degraded())
+    assert not done.stdout.endswith("\n\n")
     assert server.requests == [b"\n"]
 
 
