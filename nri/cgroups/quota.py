@@ -138,12 +138,12 @@ class QuotaFile(File):
     __slots__ = ()
 
     def steps(self, directory: str, value: Quota, before: Quota) -> list[tuple[str, str]]:
-        return [(self.name, self._text(value, before))]
+        return [(self.name, " ".join(self._words(value, before)))]
 
-    def _text(self, value: Quota, before: Quota) -> str:
-        """Return the quota and the period, as the kernel's text."""
+    def _words(self, value: Quota, before: Quota) -> list[str]:
+        """Return the kernel's words for the quota and the period."""
         period = before.period_us if value is CLEAR else value.period_us
-        return self.values.word(Quota(value.quota_us, period)).replace("/", " ")
+        return self.values.word(Quota(value.quota_us, period)).split("/")
 
     def tell(self, unit: Unit, value: Quota) -> bool:
         """Give the unit this quota per second, rounded up, and its period if that is not systemd's own."""
@@ -170,7 +170,7 @@ class QuotaFilesV1(QuotaFile):
         return quota
 
     def steps(self, directory: str, value: Quota, before: Quota) -> list[tuple[str, str]]:
-        limit, period = self._text(value, before).split()
+        limit, period = self._words(value, before)
         writes = [(self.name, limit)]
         if period != str(before.period_us):
             # In between there is the tighter one of both: v1 refuses more than the parent has.

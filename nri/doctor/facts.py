@@ -446,9 +446,8 @@ class Facts:
             if engine.reads_file:
                 own = self.configuration.in_file
             theirs = self.configuration.in_directory
-            if (
-                engine.runtimes
-            ):  # nri-runc reads the file, too, if there is nothing in the directory
+            if engine.runtimes:
+                # nri-runc reads the file, too, if there is nothing in the directory.
                 theirs = self.configuration.types
             again = [type_ for type_ in own if ours and type_ in theirs]
             found.append(Ways(engine, ours, own, ", ".join(again), self.options.conf_dir))

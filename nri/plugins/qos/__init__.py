@@ -226,17 +226,18 @@ class _Run:
 
     def _adjust(self, batch: Batch | None) -> dict[str, Any]:
         """Return the changes of a container that is about to be created: all of them are its pod's wishes."""
-        from nri.plugins.qos import made
-
         request = self.request
         conf = self.conf
         adjust: dict[str, Any] = {}
-        env = made.variables(request, conf.allow, conf.env, self.metadata)
-        if env:
-            adjust["env"] = env
-        devices = made.devices(request, conf.allow, conf.cdi_devices, self.metadata)
-        if devices:
-            adjust["cdiDevices"] = devices
+        if conf.env or conf.cdi_devices:
+            from nri.plugins.qos import made
+
+            env = made.variables(request, conf.allow, conf.env, self.metadata)
+            if env:
+                adjust["env"] = env
+            devices = made.devices(request, conf.allow, conf.cdi_devices, self.metadata)
+            if devices:
+                adjust["cdiDevices"] = devices
         if batch is not None:
             adjust["linux"] = {"resources": batch.resources()}
         return {"adjust": adjust, "pod_asked": True} if adjust else {}
