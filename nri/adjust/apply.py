@@ -48,7 +48,7 @@ def apply(config: dict[str, Any], adjust: dict[str, Any]) -> None:
 
 
 class Wanted:
-    """What a field by entries asks for.
+    """The changes that one field asks for, entry by entry.
 
     :ivar mentioned: the names of the entries that are set or removed.
     :ivar new: those that are set, by their names.

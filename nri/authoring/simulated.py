@@ -176,7 +176,7 @@ class Cgroups(ABC):
 
     :ivar top: the path above all cgroups that are made; "" for that of the kubelet.
     :ivar version: of the hierarchy with the CPUs, 1 or 2.
-    :ivar note_on_executables: about a plugin that is no source file; "" for none.
+    :ivar note_on_executables: the note for a plugin that is an executable; "" if it needs none.
     """
 
     top = ""

@@ -24,7 +24,7 @@ _KINDS = {
     (False, True): "v2",
     (False, False): "none",
 }
-"""Whether there are mounts of v1 and of v2, with the name of that."""
+"""The name of a node's version, by whether it has mounts of v1, and of v2."""
 
 _V1_CONTROLLERS = frozenset(
     "blkio cpu cpuacct cpuset devices freezer hugetlb memory net_cls net_prio perf_event pids".split()  # noqa: SIM905

@@ -80,7 +80,7 @@ class Systemd:
 
 
 class NoSystemd(Systemd):
-    """None: nothing is told, and nothing is left untold."""
+    """Stands for a systemd where there is none: it is told nothing, and ``untold`` stays empty."""
 
     __slots__ = ()
 

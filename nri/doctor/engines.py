@@ -106,7 +106,7 @@ class Engine(NamedTuple):
 
     @property
     def ways(self) -> list[str]:
-        """What runs plugins for its containers beside a bridge, as a phrase each."""
+        """The hosts that run plugins for its containers, other than a bridge; a phrase for each."""
         ways = []
         if self.runtimes:  # a container has one of them
             ways.append(f"nri-runc ({', '.join(self.runtimes)})")

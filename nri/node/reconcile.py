@@ -110,7 +110,7 @@ LATE_RELEASE = "the release has failed"
 EVER_IGNORED = "its failure is ignored"
 
 NOTHING: Mapping[str, Entry] = {}
-"""What a chain replaces by default."""
+"""No older entries: the default of a chain that replaces none."""
 
 
 class Chain:

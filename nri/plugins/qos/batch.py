@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Amounts = dict[tuple[str, str], int]
-    """What a container asks for, by ``requests`` or ``limits``, and ``CPU`` or ``MEMORY``."""
+    """The amounts of one container; each key is (``requests`` or ``limits``, ``CPU`` or ``MEMORY``)."""
 
 CPU = "kubernetes.io/batch-cpu"
 MEMORY = "kubernetes.io/batch-memory"
